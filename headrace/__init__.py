@@ -1,0 +1,1 @@
+"""The front door: the `headrace` command and the embedded local stack."""

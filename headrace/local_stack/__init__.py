@@ -1,0 +1,1 @@
+"""A real Apache Kafka and a real Valkey on this machine, from packages alone."""

@@ -1,0 +1,1 @@
+"""Everything that writes requests or reads outcomes; usable without torch."""

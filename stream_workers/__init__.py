@@ -1,0 +1,1 @@
+"""The running worker: partitions to batches to a model to outcomes, settled exactly once."""

@@ -1,0 +1,1 @@
+"""Model processes and the transport between them and the group member."""
