@@ -1,0 +1,142 @@
+"""Reading settings: one YAML file, then `HEADRACE_*` variables. Errors name the place, the key, the value and what is allowed."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import PydanticBaseSettingsSource
+
+from schemas.errors import ConfigurationError
+from schemas.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings
+
+_MAX_CONFIG_BYTES = 1 << 20
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, where plain YAML would silently take the last."""
+
+
+def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Read the settings. `path` wins over `HEADRACE_CONFIG`; variables win over the file.
+
+    `environ` must be `os.environ` or, in tests, a mapping patched into it. Raises ConfigurationError.
+    """
+    _refuse_unknown_variables(environ)
+    if path is None and environ.get(CONFIG_VARIABLE):
+        path = Path(environ[CONFIG_VARIABLE])
+    values = _read_file(path) if path is not None else {}
+    if path is not None and isinstance(values, dict):
+        values = _anchor_paths(values, path.parent)
+
+    class FileThenEnvironment(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[Any],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return env_settings, init_settings
+
+    try:
+        return FileThenEnvironment(**values)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, path, environ)) from None
+    except (ValueError, TypeError) as error:  # pydantic-settings: a variable that should be JSON and is not
+        raise ConfigurationError(f"environment: {error}") from None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MAX_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(f"configuration file {path}: {error.strerror}") from None
+    if len(text) > _MAX_CONFIG_BYTES:
+        raise ConfigurationError(f"configuration file {path}: larger than {_MAX_CONFIG_BYTES} bytes")
+    try:
+        values = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a subclass of SafeLoader
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"configuration file {path}: not valid YAML: {error}") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ConfigurationError(f"configuration file {path}: the top level must be a mapping of group names")
+    return values
+
+
+def _anchor_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Resolve a relative `store.root` against the file that names it, not against the current folder."""
+    store = values.get("store")
+    if isinstance(store, dict) and isinstance(store.get("root"), str):
+        return {**values, "store": {**store, "root": str(base / store["root"])}}
+    return values
+
+
+def _variable_names(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        variable = f"{prefix}{name}".upper()
+        yield variable
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _variable_names(field.annotation, f"{variable}__")
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    known = {*_variable_names(Settings, ENV_PREFIX), CONFIG_VARIABLE}
+    for name in environ:
+        upper = name.upper()
+        if not upper.startswith(ENV_PREFIX) or upper in known or upper.startswith(f"{ENV_PREFIX}MODEL__CLASSES__"):
+            continue
+        near = difflib.get_close_matches(upper, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(f"environment variable {name} is not a setting{hint}")
+
+
+def _explain(error: ValidationError, path: Path | None, environ: Mapping[str, str]) -> str:
+    lines = []
+    for item in error.errors(include_url=False):
+        keys = [str(part) for part in item["loc"]]
+        variable = ENV_PREFIX + "__".join(keys[:2]).upper()
+        place = f"variable {variable}" if variable in environ else f"file {path}" if path else "settings"
+        key = ".".join(keys) or "(whole)"
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            lines.append(f"{place}: {key} is not a setting{_near(keys)}")
+        else:
+            shown = "" if not keys or isinstance(item["input"], dict) else f" (got {_show(keys, item['input'])})"
+            lines.append(f"{place}: {key}: {message}{shown}")
+    return "\n".join(lines)
+
+
+def _show(keys: list[str], value: object) -> str:
+    return "a secret" if {"url", "password"} & set(keys[-1].split("_")) else repr(value)[:80]
+
+
+def _near(keys: list[str]) -> str:
+    model: type[BaseModel] = Settings
+    for key in keys[:-1]:
+        annotation = model.model_fields[key].annotation if key in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return ""
+        model = annotation
+    allowed = sorted(model.model_fields)
+    near = difflib.get_close_matches(keys[-1], allowed, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; allowed here: {', '.join(allowed)}"

@@ -1,0 +1,279 @@
+"""Headers to records and back: the envelope half of the wire contract.
+
+Decoding never guesses: a malformed header is an :class:`~schemas.errors.EnvelopeError` that names the header, the value
+and what would be right. A record without any header is a valid request.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from schemas.errors import EnvelopeError
+from schemas.records import (
+    BYTES,
+    CONTENT_TYPES,
+    JPEG,
+    JSON,
+    NPY,
+    PNG,
+    DeadLetter,
+    ErrorDetail,
+    Position,
+    Request,
+    Result,
+    ResultBody,
+    Stage,
+)
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+SPEC_VERSION = b"1.0"
+REQUEST_TYPE = "headrace.request"
+RESULT_TYPE = b"headrace.result"
+RESULT_SOURCE = b"headrace/worker"
+ERROR_PREFIX = "__headrace.error."
+FORWARDED_PREFIX = "x-forwarded-"
+MAX_HEADER_BYTES = 64 * 1024
+MAX_ID_CHARS = 256
+_MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
+
+
+def _text(name: str, value: bytes | None) -> str:
+    if value is None:
+        return ""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EnvelopeError(f"header {name}: {value[:40]!r} is not UTF-8 text") from None
+
+
+def _spec_version(value: str) -> None:
+    major, _, minor = value.partition(".")
+    if major != "1" or (minor and not (minor.isascii() and minor.isdigit() and len(minor) <= 4)):
+        raise EnvelopeError(f"header ce_specversion: {value[:40]!r} is not supported; 1.0 or a later 1.x is")
+
+
+def _deadline(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 15 and int(value) <= _MAX_EPOCH_MS):
+        raise EnvelopeError(f"header ce_deadline: {value[:40]!r} is not a time in epoch milliseconds")
+    return int(value)
+
+
+def _content_type(value: str) -> str:
+    essence = value.partition(";")[0].strip().lower()
+    if essence not in CONTENT_TYPES:
+        raise EnvelopeError(f"header content-type: {value[:80]!r} is not one of {', '.join(CONTENT_TYPES)}")
+    return essence
+
+
+def sniff_content_type(payload: bytes | None) -> str:
+    """Name the content type of a payload that declares none, from its first bytes only.
+
+    JPEG, PNG and .npy have magic numbers; what starts like a JSON value is JSON; all else is opaque bytes.
+    """
+    if not payload:
+        return BYTES
+    if payload.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if payload.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PNG
+    if payload.startswith(b"\x93NUMPY"):
+        return NPY
+    return JSON if payload[:64].lstrip()[:1] in b'{["-0123456789tfn' else BYTES
+
+
+def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka client hands over, called once per record
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    key: bytes | None,
+    payload: bytes | None,
+    headers: Headers | None,
+) -> Request:
+    """Read one request. Raises EnvelopeError for a header that cannot be right; the payload is not looked into."""
+    request_id = content_type = traceparent = ""
+    deadline_ms = 0
+    for name, value in headers or ():
+        if name == "ce_id":
+            request_id = _text(name, value)
+            if len(request_id) > MAX_ID_CHARS:
+                raise EnvelopeError(f"header ce_id: {len(request_id)} characters; at most {MAX_ID_CHARS} are allowed")
+        elif name == "content-type":
+            content_type = _content_type(_text(name, value))
+        elif name == "ce_specversion":
+            if value != SPEC_VERSION:
+                _spec_version(_text(name, value))
+        elif name == "ce_deadline":
+            deadline_ms = _deadline(_text(name, value))
+        elif name == "traceparent":
+            traceparent = _text(name, value)
+        elif name == "ce_dataref":
+            raise EnvelopeError("header ce_dataref: payloads by reference are switched off; send the payload itself")
+    return Request(
+        id=request_id or f"{topic}-{partition}-{offset}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        key=key,
+        payload=payload,
+        content_type=content_type or sniff_content_type(payload),
+        deadline_ms=deadline_ms,
+        traceparent=traceparent,
+        headers=tuple(headers) if headers else (),  # type: ignore[arg-type]  # a null header value travels on as it came
+    )
+
+
+def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the contract, all keyword-only
+    *,
+    request_id: str,
+    source: str,
+    content_type: str,
+    time: str,
+    event_type: str = REQUEST_TYPE,
+    sequence: int | None = None,
+    deadline_ms: int | None = None,
+    traceparent: str | None = None,
+) -> list[tuple[str, bytes]]:
+    """Write the envelope of a request. `time` is RFC 3339; `deadline_ms` is epoch ms."""
+    headers = [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_id", request_id.encode()),
+        ("ce_source", source.encode()),
+        ("ce_type", event_type.encode()),
+        ("ce_time", time.encode()),
+        ("content-type", _content_type(content_type).encode()),
+    ]
+    if sequence is not None:
+        headers.append(("ce_sequence", str(sequence).encode()))
+    if deadline_ms is not None:
+        headers.append(("ce_deadline", str(deadline_ms).encode()))
+    if traceparent:
+        headers.append(("traceparent", traceparent.encode()))
+    return headers
+
+
+def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, bytes]]:
+    """Write the part of a result's envelope that all results of one version share; the request's id is added to it."""
+    return [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_source", RESULT_SOURCE),
+        ("ce_type", RESULT_TYPE),
+        ("content-type", JSON.encode()),
+        ("modelname", model.encode()),
+        ("modelversion", version.encode()),
+        ("modelepoch", str(epoch).encode()),
+    ]
+
+
+def _integer(name: str, value: bytes | None) -> int:
+    text = _text(name, value)
+    try:
+        return int(text)
+    except ValueError:
+        raise EnvelopeError(f"header {name}: {text[:40]!r} is not a whole number") from None
+
+
+def decode_result(key: bytes | None, value: bytes, headers: Headers, position: Position) -> Result:
+    """Read one record of a result topic. Raises EnvelopeError when it is not one."""
+    named = dict(headers)
+    try:
+        body = msgspec.json.decode(value, type=ResultBody)
+    except msgspec.MsgspecError as error:
+        raise EnvelopeError(f"{position}: not a result: {error}") from None
+    return Result(
+        request_id=_text("ce_id", named.get("ce_id")),
+        key=key,
+        status=body.status,
+        output=body.output,
+        source=body.source,
+        timings=body.timings,
+        model=_text("modelname", named.get("modelname")),
+        version=_text("modelversion", named.get("modelversion")),
+        epoch=_integer("modelepoch", named.get("modelepoch")),
+        traceparent=_text("traceparent", named.get("traceparent")),
+        position=position,
+    )
+
+
+def forward_headers(headers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Keep a request's headers as they came, renaming any that pretends to be ours, so no history can be forged."""
+    return [
+        (FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers
+    ]
+
+
+def encode_dead_letter_headers(  # noqa: PLR0913 - one argument per fact, all keyword-only
+    request: Request,
+    error: ErrorDetail,
+    *,
+    group: str,
+    worker: str,
+    model: str,
+    version: str,
+    epoch: int,
+    time_ms: int,
+    payload_omitted: bool = False,
+) -> list[tuple[str, bytes]]:
+    """Write a dead letter's headers: those of the request, then ours under one prefix."""
+    facts = {
+        "id": request.id,
+        "topic": request.topic,
+        "partition": request.partition,
+        "offset": request.offset,
+        "timestamp": request.timestamp_ms,
+        "group": group,
+        "stage": error.stage.value,
+        "code": error.code,
+        "class": error.error_class,
+        "message": error.message,
+        "attempts": error.attempts,
+        "model": model,
+        "version": version,
+        "epoch": epoch,
+        "worker": worker,
+        "time": time_ms,
+        "payload-omitted": int(payload_omitted),
+    }
+    ours = [(ERROR_PREFIX + name, str(value).encode()) for name, value in facts.items()]
+    return forward_headers(request.headers) + ours
+
+
+def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers, position: Position) -> DeadLetter:
+    """Read one record of a dead-letter topic. Raises EnvelopeError when it is not one."""
+    facts = {name.removeprefix(ERROR_PREFIX): data for name, data in headers if name.startswith(ERROR_PREFIX)}
+    original = tuple((name, data) for name, data in headers if not name.startswith(ERROR_PREFIX))
+
+    def text(name: str) -> str:
+        if name not in facts:
+            raise EnvelopeError(f"{position}: not a dead letter: no header {ERROR_PREFIX}{name}")
+        return _text(ERROR_PREFIX + name, facts[name])
+
+    def number(name: str) -> int:
+        text(name)
+        return _integer(ERROR_PREFIX + name, facts[name])
+
+    return DeadLetter(
+        key=key,
+        payload=value,
+        headers=original,  # type: ignore[arg-type]  # a null header value travels on as it came
+        request_id=text("id"),
+        source=Position(text("topic"), number("partition"), number("offset")),
+        source_timestamp_ms=number("timestamp"),
+        error=ErrorDetail(
+            stage=Stage(text("stage")),
+            code=text("code"),
+            error_class=text("class"),
+            message=text("message"),
+            attempts=number("attempts"),
+        ),
+        group=text("group"),
+        worker=text("worker"),
+        model=text("model"),
+        version=text("version"),
+        epoch=number("epoch"),
+        time_ms=number("time"),
+        payload_omitted=bool(number("payload-omitted")),
+        position=position,
+    )

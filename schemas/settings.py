@@ -1,0 +1,249 @@
+"""Every setting, in one frozen tree: one YAML file plus `HEADRACE_*` variables, which win over the file.
+
+`HEADRACE_KAFKA__BOOTSTRAP=host:9092` sets `kafka.bootstrap`; `HEADRACE_CONFIG` names the file. Unknown names are refused
+in both places.
+"""
+
+import enum
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from schemas.names import check_name
+
+ENV_PREFIX = "HEADRACE_"
+CONFIG_VARIABLE = "HEADRACE_CONFIG"
+
+TopicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+MIB = 1 << 20
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class SecurityProtocol(enum.StrEnum):
+    """How a client talks to the brokers."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+
+class KafkaSettings(_Group):
+    """Where Kafka is and how to be let in."""
+
+    bootstrap: str = Field("127.0.0.1:9092", min_length=1)
+    """Comma-separated host:port list."""
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    sasl_username: str = ""
+    sasl_password: SecretStr = SecretStr("")
+    ssl_ca_file: Path | None = None
+    ssl_certificate_file: Path | None = None
+    ssl_key_file: Path | None = None
+    ssl_key_password: SecretStr = SecretStr("")
+    request_timeout_ms: int = Field(10_000, ge=1000, le=300_000)
+
+    @model_validator(mode="after")
+    def _complete_sasl(self) -> "KafkaSettings":
+        if self.security_protocol.startswith("SASL") and not self.sasl_username:
+            raise ValueError("sasl_username is needed with a SASL security_protocol")
+        return self
+
+
+class RedisSettings(_Group):
+    """The control plane: the active-version timeline lives here. An empty url switches it off."""
+
+    url: SecretStr = SecretStr("")
+    """redis://[user:password@]host:port/db or rediss:// for TLS. A secret, since it may carry a password."""
+    prefix: str = Field("headrace", pattern=r"^[a-z0-9_-]{1,40}$")
+    timeout_seconds: float = Field(2.0, gt=0, le=60)
+    poll_seconds: float = Field(1.0, ge=0.1, le=60)
+    """How often the pointer is read. Pushes are hints; this read decides."""
+
+
+class TopicSettings(_Group):
+    """The topics of one pipeline."""
+
+    requests: tuple[TopicName, ...] = Field(("headrace.requests",), min_length=1)
+    results: TopicName = "headrace.results"
+    dead_letters: TopicName = "headrace.dead-letters"
+
+    @model_validator(mode="after")
+    def _no_loop(self) -> "TopicSettings":
+        outputs = {self.results, self.dead_letters}
+        if len(outputs) != 2 or outputs & set(self.requests) or len(set(self.requests)) != len(self.requests):
+            raise ValueError("requests, results and dead_letters must all be different topics: anything else is a loop")
+        return self
+
+
+class StoreSettings(_Group):
+    """Where model versions are kept and cached."""
+
+    root: Path = Path("models")
+    cache_dir: Path | None = None
+    """Local cache of verified files; the user's cache folder when not given."""
+    cache_bytes: int = Field(10 << 30, ge=MIB)
+
+
+class ModelSettings(_Group):
+    """Which model a worker serves and with how much of the machine."""
+
+    name: str = "model"
+    version: str | None = None
+    """A fixed version. When not given, the pointer in Redis says which."""
+    classes: dict[str, ImportPath] = Field(default_factory=dict)
+    """Registered class name to `package.module:Class`. The only place that maps stored data to code."""
+    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d{1,3})?)$")
+    instances: int | None = Field(None, ge=1, le=256)
+    """Replicas of the model per member; by default the cores divided among the members."""
+    threads: int = Field(1, ge=1, le=512)
+    """Intra-op threads of one instance."""
+    load_timeout_seconds: float = Field(120.0, gt=0)
+    batch_timeout_seconds: float = Field(60.0, gt=0)
+    """A model process without progress for this long is killed and its batch taken apart."""
+    non_finite_outputs: Literal["reject", "allow"] = "reject"
+
+    @field_validator("name", "version")
+    @classmethod
+    def _safe_name(cls, value: str | None) -> str | None:
+        return value if value is None else check_name("model name or version", value)
+
+
+class BatchingSettings(_Group):
+    """When a batch is released."""
+
+    max_batch_size: int = Field(16, ge=1, le=65_536)
+    max_wait_ms: float = Field(10.0, ge=0, le=60_000)
+    """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
+    max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
+    slots: int = Field(2, ge=1, le=16)
+    """Batches that one model instance may hold: one that runs, the others ready."""
+
+
+class LimitSettings(_Group):
+    """Checked before anything of that size is allocated."""
+
+    payload_bytes: int = Field(8 * MIB, ge=1, le=1 << 30)
+    key_bytes: int = Field(64 * 1024, ge=1, le=16 * MIB)
+    header_bytes: int = Field(64 * 1024, ge=1, le=MIB)
+    pixels: int = Field(25_000_000, ge=1)
+    elements: int = Field(50_000_000, ge=1)
+    json_depth: int = Field(64, ge=1, le=500)
+    result_bytes: int = Field(900 * 1024, ge=1024, le=1 << 30)
+    """Largest result or dead letter value; must fit `max.message.bytes` of those topics."""
+
+
+class Delivery(enum.StrEnum):
+    """What a kill may cost."""
+
+    EXACTLY_ONCE = "exactly_once"
+    """Results, dead letters and offsets in one transaction: read_committed readers see each outcome once."""
+    AT_LEAST_ONCE = "at_least_once"
+    """Offsets are committed after delivery: a kill may repeat outcomes, never lose one."""
+
+
+class WorkerSettings(_Group):
+    """One `headrace worker`: a supervisor, its group members and their model processes."""
+
+    group: str = Field("headrace", pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    name: str = Field("worker", pattern=r"^[A-Za-z0-9._-]{1,100}$")
+    """Must differ between hosts of one group: with the slot number it is the member's identity."""
+    members: int = Field(1, ge=1, le=64)
+    delivery: Delivery = Delivery.EXACTLY_ONCE
+    start_from: Literal["earliest", "latest"] = "earliest"
+    commit_interval_ms: int = Field(100, ge=1, le=10_000)
+    session_timeout_ms: int = Field(6000, ge=1000, le=300_000)
+    max_poll_interval_ms: int = Field(60_000, ge=2000)
+    transaction_timeout_ms: int = Field(10_000, ge=1000, le=900_000)
+    drain_seconds: float = Field(10.0, gt=0)
+    """Longest wait for work in flight when partitions are taken away or on SIGTERM."""
+    queue_bytes: int = Field(64 * MIB, ge=MIB)
+    """Request bytes held by one member before it pauses its partitions."""
+    start_timeout_seconds: float = Field(60.0, gt=0)
+    """How long to wait for Kafka, Redis and topics at start before giving up."""
+    max_restarts: int = Field(10, ge=1)
+    """Restarts of one slot inside a minute after which the worker gives up with a non-zero exit."""
+    state_dir: Path | None = None
+    """Slot leases and the last known version; the user's state folder when not given."""
+
+    @model_validator(mode="after")
+    def _bounded_drain(self) -> "WorkerSettings":
+        if self.session_timeout_ms >= self.max_poll_interval_ms:
+            raise ValueError(
+                f"session_timeout_ms ({self.session_timeout_ms}) must be below max_poll_interval_ms"
+                f" ({self.max_poll_interval_ms})"
+            )
+        if self.drain_seconds * 1000 > 0.2 * self.max_poll_interval_ms:
+            raise ValueError(
+                f"drain_seconds ({self.drain_seconds}) must be at most a fifth of max_poll_interval_ms"
+                f" ({self.max_poll_interval_ms} ms): a longer drain could cost the membership"
+            )
+        return self
+
+
+class HealthSettings(_Group):
+    """The HTTP endpoint with /live, /ready and /metrics."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(9464, ge=0, le=65_535)
+    """0 picks a free port, which is logged."""
+
+
+class LogSettings(_Group):
+    """How a process speaks."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+    """auto: console on a terminal, JSON lines elsewhere."""
+
+
+class Settings(BaseSettings):
+    """The whole tree. Built by :func:`schemas.configuration.load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid", protected_namespaces=()
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    redis: RedisSettings = RedisSettings()
+    topics: TopicSettings = TopicSettings()
+    store: StoreSettings = StoreSettings()
+    model: ModelSettings = ModelSettings()
+    batching: BatchingSettings = BatchingSettings()
+    limits: LimitSettings = LimitSettings()
+    worker: WorkerSettings = WorkerSettings()
+    health: HealthSettings = HealthSettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Settings":
+        if self.limits.payload_bytes > self.batching.max_batch_bytes:
+            raise ValueError(
+                f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed batching.max_batch_bytes"
+                f" ({self.batching.max_batch_bytes}): such a record could never enter a batch"
+            )
+        if self.limits.payload_bytes > self.worker.queue_bytes:
+            raise ValueError(
+                f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed worker.queue_bytes"
+                f" ({self.worker.queue_bytes}): such a record could never be queued"
+            )
+        return self
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def instances_per_member(settings: Settings) -> int:
+    """Replicas of the model in one member: as given, or the cores divided among members and intra-op threads."""
+    if settings.model.instances is not None:
+        return settings.model.instances
+    return max(1, cores() // (settings.worker.members * settings.model.threads))
