@@ -57,6 +57,8 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     shape_key: bytes | str
     payload_bytes: int
     attempts: int = 0
+    """Runs that failed with this record on board."""
+    lone_failures: int = 0
     outcome: Outcome | None = None
 
 
