@@ -202,9 +202,7 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
 
 def forward_headers(headers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     """Keep a request's headers as they came, renaming any that pretends to be ours, so no history can be forged."""
-    return [
-        (FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers
-    ]
+    return [(FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers]
 
 
 def encode_dead_letter_headers(  # noqa: PLR0913 - one argument per fact, all keyword-only
