@@ -22,6 +22,7 @@ Start = Literal["latest", "earliest"] | Mapping[tuple[str, int], int]
 """Where to begin. A partition that a mapping does not name begins at its oldest record."""
 
 _POLL_SECONDS = 0.5
+_LOGGED_FAULTS = 20
 _log = logging.getLogger(__name__)
 
 
@@ -171,7 +172,7 @@ def _record(item: Any) -> Record:
 class ResultReader(Connection):
     """Reads outcomes from a result and a dead-letter topic. A context manager; use it from one thread only.
 
-    A record that is neither is counted in `malformed`, logged by position and skipped.
+    A record that is neither is counted in `malformed` and skipped; the first 20 are logged.
     """
 
     def __init__(
@@ -208,7 +209,8 @@ class ResultReader(Connection):
                 outcomes.append(decode_outcome(record, dead_letters_topic=self._dead_letters_topic))
             except EnvelopeError as error:
                 self.malformed += 1
-                _log.warning("skipped %s: %s", record.position, error)
+                if self.malformed <= _LOGGED_FAULTS:
+                    _log.warning("skipped a record that is no outcome: %s", error)
         return outcomes
 
     def positions(self) -> dict[tuple[str, int], int]:

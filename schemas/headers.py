@@ -23,6 +23,7 @@ from schemas.records import (
     Result,
     ResultBody,
     Stage,
+    Status,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -189,7 +190,7 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
         request_id=request_id,
         key=key,
         status=body.status,
-        output=body.output,
+        output=body.output if body.status is Status.OK else None,
         source=body.source,
         timings=body.timings,
         model=_text("modelname", named.get("modelname")),
