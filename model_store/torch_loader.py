@@ -55,14 +55,14 @@ class TorchRuntime:
 
 
 def load_model(
-    directory: Path,
+    source: Path,
     manifest: ModelManifest,
     classes: Mapping[str, str],
     device: str = "cpu",
     threads: int = 1,
     non_finite: NonFinite = "reject",
 ) -> LoadedModel:
-    """Load one verified version. `classes` is `model.classes`; `threads` sets this process's intra-op threads.
+    """Load one verified version; `source` is its directory, or its weights file in the local cache. `classes` is `model.classes`; `threads` sets this process's intra-op threads.
 
     Raises ManifestError when the class is unknown or the weights do not fit it exactly, ConfigurationError for a
     device or import path that cannot work. What the user's class raises in `build` comes as it is.
@@ -73,7 +73,7 @@ def load_model(
     context = ModelContext(manifest.labels, dict(manifest.options), device, manifest.name, manifest.version)
     model = model_class(context)
     module = _build(model)
-    _assign_weights(module, directory / WEIGHTS_FILE)
+    _assign_weights(module, source / WEIGHTS_FILE if source.is_dir() else source)
     module.eval().requires_grad_(False)
     channels_last = bool(manifest.options.get("channels_last", True)) and any(p.dim() == 4 for p in module.parameters())
     module.to(device)
