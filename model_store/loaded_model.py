@@ -76,7 +76,7 @@ class LoadedModel:
     def _batch_inputs(
         self, payloads: Sequence[Payload], answers: list[Answer | None], progress: Callable[[int], None]
     ) -> list[tuple[Sequence[int], Any]]:
-        """Preprocess all and return the batch inputs, one per shape, with the records in each; refusals are answered."""
+        """Preprocess all; return one batch input per shape with the records in it. Refusals are answered here."""
         items = self._preprocess(payloads, progress)
         if isinstance(items, np.ndarray) or hasattr(items, "numpy"):
             return [(range(len(payloads)), items)] if len(payloads) else []

@@ -1,4 +1,4 @@
-"""Model versions on disk: ROOT/name/version with a manifest and exactly the files it lists, never changed once there."""
+"""Model versions on disk: ROOT/name/version with a manifest and exactly the files it lists, never changed."""
 
 import os
 import secrets

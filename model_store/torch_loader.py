@@ -62,8 +62,9 @@ def load_model(
     threads: int = 1,
     non_finite: NonFinite = "reject",
 ) -> LoadedModel:
-    """Load one verified version; `source` is its directory, or its weights file in the local cache. `classes` is `model.classes`; `threads` sets this process's intra-op threads.
+    """Load one verified version; `source` is its directory, or its weights file in the local cache.
 
+    `classes` is `model.classes`; `threads` sets the intra-op threads of this process.
     Raises ManifestError when the class is unknown or the weights do not fit it exactly, ConfigurationError for a
     device or import path that cannot work. What the user's class raises in `build` comes as it is.
     """
@@ -114,7 +115,7 @@ def _build(model: InferenceModel) -> torch.nn.Module:
 
 
 def _assign_weights(module: torch.nn.Module, path: Path) -> None:
-    """Give the module the file's tensors: the same keys, shapes and dtypes, or ManifestError naming the first misfit."""
+    """Give the module the file's tensors: same keys, shapes and dtypes, or ManifestError naming the first misfit."""
     expected = module.state_dict()
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
