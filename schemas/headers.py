@@ -23,6 +23,7 @@ from schemas.records import (
     Result,
     ResultBody,
     Stage,
+    Status,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -180,13 +181,16 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
     named = dict(headers)
     try:
         body = msgspec.json.decode(value, type=ResultBody)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EnvelopeError(f"{position}: not a result: {error}") from None
+    request_id = _text("ce_id", named.get("ce_id"))
+    if not request_id:
+        raise EnvelopeError(f"{position}: not a result: no header ce_id")
     return Result(
-        request_id=_text("ce_id", named.get("ce_id")),
+        request_id=request_id,
         key=key,
         status=body.status,
-        output=body.output,
+        output=body.output if body.status is Status.OK else None,
         source=body.source,
         timings=body.timings,
         model=_text("modelname", named.get("modelname")),
@@ -199,9 +203,7 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
 
 def forward_headers(headers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
     """Keep a request's headers as they came, renaming any that pretends to be ours, so no history can be forged."""
-    return [
-        (FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers
-    ]
+    return [(FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers]
 
 
 def encode_dead_letter_headers(  # noqa: PLR0913 - one argument per fact, all keyword-only
@@ -254,6 +256,8 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
         text(name)
         return _integer(ERROR_PREFIX + name, facts[name])
 
+    if text("stage") not in list(Stage):
+        raise EnvelopeError(f"header {ERROR_PREFIX}stage: {text('stage')[:40]!r} is not one of {', '.join(Stage)}")
     return DeadLetter(
         key=key,
         payload=value,
