@@ -80,7 +80,8 @@ def sniff_content_type(payload: bytes | None) -> str:
         return PNG
     if payload.startswith(b"\x93NUMPY"):
         return NPY
-    return JSON if payload[:64].lstrip()[:1] in b'{["-0123456789tfn' else BYTES
+    first = payload[:64].lstrip()[:1]
+    return JSON if first and first in b'{["-0123456789tfn' else BYTES
 
 
 def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka client hands over, called once per record
