@@ -180,10 +180,13 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
     named = dict(headers)
     try:
         body = msgspec.json.decode(value, type=ResultBody)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EnvelopeError(f"{position}: not a result: {error}") from None
+    request_id = _text("ce_id", named.get("ce_id"))
+    if not request_id:
+        raise EnvelopeError(f"{position}: not a result: no header ce_id")
     return Result(
-        request_id=_text("ce_id", named.get("ce_id")),
+        request_id=request_id,
         key=key,
         status=body.status,
         output=body.output,
@@ -252,6 +255,8 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
         text(name)
         return _integer(ERROR_PREFIX + name, facts[name])
 
+    if text("stage") not in list(Stage):
+        raise EnvelopeError(f"header {ERROR_PREFIX}stage: {text('stage')[:40]!r} is not one of {', '.join(Stage)}")
     return DeadLetter(
         key=key,
         payload=value,
