@@ -13,7 +13,7 @@ from producers.payloads import image_file_payload
 from producers.sources.item import Item, ItemError
 from producers.sources.video import read_video
 from schemas.errors import ConfigurationError
-from schemas.settings import LimitSettings
+from schemas.settings import MIB
 
 _CLIP_FRAMES_PER_SECOND = 25
 CLIPS = {"bikes": "bikes.mp4", "bunny": "bigbuckbunny.mp4", "phone": "carphone_pristine.mp4"}
@@ -65,7 +65,7 @@ def read_slides(paths: Sequence[Path], *, hold: int) -> list[Item]:
         raise ConfigurationError("the demo's photographs come with the package scikit-image: install headrace[demo]")
     frames = []
     for path in paths:
-        payload, content_type = image_file_payload(path, limit=LimitSettings().payload_bytes)
+        payload, content_type = image_file_payload(path, limit=8 * MIB)
         frames += [Item(0, payload, content_type, path.stem)] * hold
     return frames
 

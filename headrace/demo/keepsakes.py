@@ -56,9 +56,7 @@ def sequence_of(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-def choose_rows(
-    footage: Sequence[Footage], outcomes: Iterable[Outcome], books: Sequence[StreamLedger]
-) -> list[Row]:
+def choose_rows(footage: Sequence[Footage], outcomes: Iterable[Outcome], books: Sequence[StreamLedger]) -> list[Row]:
     """Pick answered frames of each stream, evenly over the first showing of its footage, so that none comes twice."""
     results = {outcome.request_id: outcome for outcome in outcomes if isinstance(outcome, Result)}
     rows = []

@@ -39,7 +39,7 @@ class LatencyWindow:
 
 
 def nearest_rank(values: Sequence[float], percent: float) -> float | None:
-    """Return the smallest of the sorted `values` that is at least as large as `percent` of them; None without values."""
+    """Return the smallest of the sorted `values` that `percent` of them do not exceed; None without values."""
     if not values:
         return None
     return values[max(0, math.ceil(percent / 100 * len(values)) - 1)]

@@ -1,5 +1,6 @@
 """How long a partition went without a result."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,15 +17,14 @@ class Pause:
 def find_longest_pause(
     arrivals: Mapping[int, Sequence[float]], *, after: float, before: float | None = None
 ) -> Pause | None:
-    """Return the longest pause of any partition that was under way at or after `after` and, if given, began before
-    `before`; None when no partition has two results there.
+    """Return the longest pause of any partition that ended at or after `after` and, if given, began before `before`.
 
-    `arrivals` are the times of the results of each partition, in order.
+    `arrivals` are the times of the results of each partition, in order. None when no partition has two results there.
     """
     pauses = [
         Pause(partition, first, second - first)
         for partition, times in arrivals.items()
-        for first, second in zip(times, times[1:], strict=False)
+        for first, second in itertools.pairwise(times)
         if second >= after and (before is None or first < before)
     ]
     return max(pauses, key=lambda pause: pause.seconds, default=None)

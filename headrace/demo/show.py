@@ -1,5 +1,6 @@
 """The demo from its first act to its last: stage, streams with a kill halfway, books, keepsakes."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -48,7 +49,7 @@ def run_demo(options: DemoOptions, console: Console, screen: Screen) -> bool:
 
     Interrupting it, by Ctrl-C or SIGTERM, ends every process it has started. Raises PipelineError.
     """
-    forget_settings()
+    forget_settings(os.environ)
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     keepsakes = Keepsakes(options.out)
@@ -91,13 +92,7 @@ def read_outcomes(kafka: KafkaSettings) -> list[Outcome]:
     topics = (TOPICS.results, TOPICS.dead_letters)
     with RecordReader(kafka, topics, start="earliest") as reader:
         return [
-            decode_outcome(
-                record.key,
-                record.value,
-                record.headers,
-                record.position,
-                dead_letters_topic=TOPICS.dead_letters,
-            )
+            decode_outcome(record, dead_letters_topic=TOPICS.dead_letters)
             for record in reader.read_until(reader.end_offsets(), timeout_seconds=READ_LIMIT_SECONDS)
         ]
 

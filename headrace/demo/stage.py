@@ -1,12 +1,11 @@
-"""The stage of the demo: local stack, model versions, topics and a worker, brought up together and taken down together."""
+"""The stage of the demo: local stack, model versions, topics and a worker, brought up and taken down together."""
 
 import http.client
-import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +61,8 @@ class StagePaths:
 class Stage:
     """Everything that has to run before a frame can be answered. Leaving it ends all of its processes.
 
-    It brings its own settings: `forget_settings` must be called first, so that `HEADRACE_*` variables of the caller cannot
-    point it at another Kafka.
+    It brings its own settings: `forget_settings` must be called first, so that `HEADRACE_*` variables of the caller
+    cannot point it at another Kafka.
     """
 
     def __init__(self, paths: StagePaths, announce: Callable[[str], None], *, keep_data: bool) -> None:
@@ -78,8 +77,8 @@ class Stage:
     def __enter__(self) -> Self:
         """Bring everything up. Raises UnavailableError or ConfigurationError; nothing is left running then."""
         with ExitStack() as undo:
-            undo.callback(self._forget_data)
-            undo.enter_context(self._stack)
+            self._stack.start()
+            undo.callback(self._close_stack)
             self._write_configuration()
             self._announce("publishing three versions of EfficientNet-Lite and activating the first")
             self._run_headrace("models", "publish-demo", "--activate", FIRST_VERSION)
@@ -125,7 +124,8 @@ class Stage:
         """Stop the worker as an operator would; a second call does nothing."""
         self._worker.stop(_STOP_LIMIT_SECONDS)
 
-    def _forget_data(self) -> None:
+    def _close_stack(self) -> None:
+        self._stack.stop()
         if not self._keep_data:
             shutil.rmtree(self.paths.stack, ignore_errors=True)
 
@@ -167,10 +167,10 @@ def stage_settings(addresses: dict[str, str], paths: StagePaths, health_port: in
     }
 
 
-def forget_settings() -> None:
-    """Take every `HEADRACE_*` variable out of this process's environment, and so out of its children's."""
-    for name in [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]:
-        del os.environ[name]
+def forget_settings(environ: MutableMapping[str, str]) -> None:
+    """Take every `HEADRACE_*` variable out of an environment, and so out of the children's that inherit it."""
+    for name in [name for name in environ if name.upper().startswith(ENV_PREFIX)]:
+        del environ[name]
 
 
 def find_free_port() -> int:
