@@ -123,7 +123,7 @@ class _ParquetWriter:
             {
                 "row": answer.row,
                 "id": answer.label,
-                "output": None if answer.output is None else bytes(answer.output).decode(),
+                "output": bytes(answer.output).decode(),
                 "model": answer.model,
                 "version": answer.version,
                 "epoch": answer.epoch,

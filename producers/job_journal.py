@@ -14,6 +14,7 @@ from schemas.errors import ConfigurationError
 
 OffsetList = list[tuple[str, int, int]]
 _FORMAT = 1
+NULL = msgspec.Raw(b"null")
 
 
 def pack_offsets(offsets: Offsets) -> OffsetList:
@@ -46,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     row: int
     label: str
     status: str
-    output: msgspec.Raw | None = None
+    output: msgspec.Raw = NULL
     model: str = ""
     version: str = ""
     epoch: int = 0
@@ -72,7 +73,7 @@ class JournalState:
     """What a journal says. `places` maps a row to the byte where its answer begins, -1 for none."""
 
     header: JobHeader
-    places: array[int]
+    places: "array[int]"
     marks: list[PublishMark] = field(default_factory=list)
     outcomes: Offsets = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

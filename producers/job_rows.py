@@ -3,7 +3,7 @@
 import msgspec
 
 from producers.batch_progress import REJECTED, UNREADABLE
-from producers.job_journal import Answer
+from producers.job_journal import NULL, Answer
 from producers.outcomes import Outcome
 from producers.sources.item import ItemError
 from schemas.records import Result, Status
@@ -29,7 +29,7 @@ def answer_of(outcome: Outcome, row: int, label: str) -> Answer:
     """Turn an outcome into the answer of a row."""
     if isinstance(outcome, Result):
         ok = outcome.status == Status.OK
-        answer = Answer(row, label, outcome.status, outcome.output if ok else None)
+        answer = Answer(row, label, outcome.status, outcome.output or NULL)
         code, message = ("", "") if ok else ("expired", "the deadline passed")
     else:
         answer = Answer(row, label, REJECTED)

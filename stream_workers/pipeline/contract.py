@@ -9,13 +9,6 @@ from stream_workers.batching.work import Batch, ServedVersion
 
 
 @dataclass(frozen=True, slots=True)
-class RecordAnswered:
-    """One record's answer as JSON text."""
-
-    output: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class RecordRefused:
     """One record that the model class or the codec refused; the rest of its batch is not touched."""
 
@@ -25,7 +18,8 @@ class RecordRefused:
     message: str
 
 
-RecordOutcome = RecordAnswered | RecordRefused
+RecordOutcome = bytes | RecordRefused
+"""One record's answer is its JSON text itself: no object per record on the hot path."""
 
 
 @dataclass(frozen=True, slots=True)
