@@ -42,7 +42,7 @@ def attribute_docstrings(owner: type) -> dict[str, str]:
     return found
 
 
-def describe_type(name: str, field: FieldInfo, schema: dict[str, object]) -> str:
+def describe_type(name: str, schema: dict[str, object]) -> str:
     """Say in words what a field accepts, from the JSON Schema that pydantic makes of its model."""
     spec = schema["properties"][name]  # type: ignore[index]
     options = [option for option in spec.get("anyOf", [spec]) if option.get("type") != "null"]
@@ -89,7 +89,7 @@ def describe_group(name: str, group: type[BaseModel]) -> Iterator[str]:
     yield "| key | variable | value | default | meaning |"
     yield "| --- | --- | --- | --- | --- |"
     for key, field in group.model_fields.items():
-        kind = describe_type(key, field, schema)
+        kind = describe_type(key, schema)
         variable = f"`{settings.ENV_PREFIX}{name.upper()}__{key.upper()}`"
         cells = [f"`{name}.{key}`", variable, kind, describe_default(field), meanings.get(key, "")]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

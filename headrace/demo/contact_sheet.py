@@ -118,7 +118,7 @@ def _draw_footnote(draw: "ImageDraw.ImageDraw", text: str, box: Box) -> None:
     _write(draw, (right - width - 6, bottom - 16), text, 12, DIM, width + 4)
 
 
-def _write(  # noqa: PLR0913 - one argument per property of a line of text
+def _write(
     draw: "ImageDraw.ImageDraw",
     at: tuple[int, int],
     text: str,

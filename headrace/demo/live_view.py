@@ -59,7 +59,7 @@ def plain_line(moment: Moment) -> str:
 def probability_bar(probability: float) -> Text:
     """Draw a probability as a bar and a number."""
     filled = round(min(1.0, max(0.0, probability)) * _BAR_WIDTH)
-    bar = Text("━" * filled, style="green" if probability >= 0.5 else "yellow")  # noqa: PLR2004 - more likely than not
+    bar = Text("━" * filled, style="green" if probability >= 0.5 else "yellow")
     return bar + Text("━" * (_BAR_WIDTH - filled), style="dim") + Text(f" {probability:4.0%}")
 
 

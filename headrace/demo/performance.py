@@ -27,7 +27,7 @@ _TICK_SECONDS = 0.25
 class Performance:
     """One run over an open stage. `written` holds the ids of acknowledged requests by stream."""
 
-    def __init__(  # noqa: PLR0913 - the parts of the demo, put together in one place only
+    def __init__(
         self,
         stage: Stage,
         publisher: Publisher,

@@ -31,6 +31,7 @@ from schemas.settings import KafkaSettings, cores
 
 ANSWER_LIMIT_SECONDS = 30.0
 READ_LIMIT_SECONDS = 20.0
+_ALIKE_CHARACTERS, _ALIKE_SECONDS = 12, 2.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def run_demo(options: DemoOptions, console: Console, screen: Screen) -> bool:
         announce("stopping the worker and reading all outcomes again from offset 0")
         stage.stop_worker()
         outcomes = read_outcomes(stage.kafka)
-    books = balance(performance.written, outcomes)
+    books = balance({stream.name: performance.written[stream.name] for stream in footage}, outcomes)
     run = {"seconds": options.seconds, "cores": cores(), "total_seconds": round(time.monotonic() - began, 1)}
     summary = summarise(books, performance.scoreboard, performance.kill, run)
     keep(keepsakes, footage, outcomes, books, summary)
@@ -144,11 +145,17 @@ def _make_folders(*folders: Path) -> None:
 
 
 def _announcer(console: Console, began: float) -> Callable[[str], None]:
+    """Return what prints a line with the time; of lines that begin alike it prints one every few seconds."""
+    printed: dict[str, float] = {}
+
     def announce(message: str) -> None:
-        console.print(f"{time.monotonic() - began:5.1f} s  {message}", soft_wrap=True)
+        now, start = time.monotonic(), message[:_ALIKE_CHARACTERS]
+        if now - printed.get(start, 0.0) >= _ALIKE_SECONDS:
+            printed[start] = now
+            console.print(f"{now - began:5.1f} s  {message}", soft_wrap=True, highlight=False)
 
     return announce
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
