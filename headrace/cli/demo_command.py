@@ -21,11 +21,11 @@ def demo(
 
     Needs nothing that is running. Exits 1 when a request is missing, doubled or out of order.
     """
-    from rich.console import Console
+    from rich.console import Console  # noqa: PLC0415 - keeps --help instant
 
-    from headrace.demo.screen import LiveScreen, PlainScreen
-    from headrace.demo.show import DemoOptions, run_demo
-    from headrace.local_stack.stack_directory import user_cache_dir
+    from headrace.demo.screen import LiveScreen, PlainScreen  # noqa: PLC0415
+    from headrace.demo.show import DemoOptions, run_demo  # noqa: PLC0415
+    from headrace.local_stack.stack_directory import user_cache_dir  # noqa: PLC0415
 
     console = Console()
     screen = PlainScreen(console) if plain or not console.is_terminal else LiveScreen(console)

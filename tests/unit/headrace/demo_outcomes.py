@@ -4,6 +4,8 @@ import msgspec
 
 from schemas.records import DeadLetter, ErrorDetail, Position, Result, Stage, Status, Timings
 
+TABBY = [{"label": "tabby", "index": 281, "probability": 0.5}]
+
 
 def make_result(stream: str, sequence: int, *, offset: int | None = None, output: object = None) -> Result:
     """A result of `stream`'s request at `offset`, which is the sequence unless given."""
@@ -12,7 +14,7 @@ def make_result(stream: str, sequence: int, *, offset: int | None = None, output
         request_id=f"{stream}-{sequence:05d}",
         key=stream.encode(),
         status=Status.OK,
-        output=msgspec.Raw(msgspec.json.encode(output or {"label": "tabby", "probability": 0.5})),
+        output=msgspec.Raw(msgspec.json.encode(TABBY if output is None else output)),
         source=Position("requests", 0, offset),
         timings=Timings(1.0, 2.0, 4),
         model="net",

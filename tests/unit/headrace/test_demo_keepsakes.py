@@ -40,7 +40,7 @@ def test_footage_is_played_in_a_loop_with_rising_sequence_numbers() -> None:
 def test_results_and_dead_letters_become_json_lines_in_order() -> None:
     lines = [json.loads(line) for line in result_lines([make_result("a", 0), make_dead_letter("a", 1)]).splitlines()]
     assert [line["status"] for line in lines] == ["ok", "dead_letter"]
-    assert lines[0]["output"] == {"label": "tabby", "probability": 0.5}
+    assert lines[0]["output"] == [{"label": "tabby", "index": 281, "probability": 0.5}]
     assert lines[0]["source"] == {"topic": "requests", "partition": 0, "offset": 0}
     assert (lines[1]["stream"], lines[1]["error"]["code"]) == ("a", "invalid_input")
 
@@ -69,9 +69,8 @@ def test_a_run_that_ended_before_its_kill_can_be_summarised() -> None:
     assert summary["latency_p50_seconds"] is None
 
 
-def test_the_best_label_is_found_in_either_form_and_never_guessed() -> None:
+def test_the_likeliest_label_is_found_and_never_guessed() -> None:
     assert top_label(make_result("a", 0).output) == ("tabby", 0.5)
-    top = {"top": [{"label": "lynx", "probability": 0.9}, {"label": "tabby", "probability": 0.1}]}
-    assert top_label(make_result("a", 0, output=top).output) == ("lynx", 0.9)
-    assert top_label(make_result("a", 0, output=[1, 2]).output) == ("", 0.0)
+    assert top_label(make_result("a", 0, output=[]).output) == ("", 0.0)
+    assert top_label(make_result("a", 0, output={"label": "tabby"}).output) == ("", 0.0)
     assert top_label(None) == ("", 0.0)
