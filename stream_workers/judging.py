@@ -77,7 +77,7 @@ def _take_answers(
         timing = timings.get(polled_at)
         if timing is None:
             queue_ms = (now - polled_at) * 1000 - model_ms
-            timing = timings[polled_at] = Timings(max(0.0, queue_ms), model_ms, size)
+            timing = timings[polled_at] = Timings(round(max(0.0, queue_ms), 3), round(model_ms, 3), size)
         if type(outcome) is bytes:
             item.outcome = Answer(outcome, version, timing)
             judged.answered.append(item)
