@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -13,17 +14,20 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
+from pydantic import SecretStr
 
 from headrace.demo.process_table import ChildProcess, children_of
 from headrace.local_stack.service_process import ServiceProcess
 from headrace.local_stack.stack import LocalStack
 from headrace.local_stack.tether import tethered_command
+from model_store.live_versions import LiveVersions
+from model_store.store import ModelStore
 from producers.topics import create_topics
-from schemas.errors import UnavailableError, scrub
-from schemas.settings import ENV_PREFIX, KafkaSettings, TopicSettings
+from schemas.errors import ModelStoreError, UnavailableError, scrub
+from schemas.settings import ENV_PREFIX, KafkaSettings, RedisSettings, TopicSettings
 
-MODEL = "efficientnet-lite"
-FIRST_VERSION = "lite0"
+MODEL = "imagenet"
+VERSIONS = ("lite0", "lite1", "lite2")
 PARTITIONS = 8
 MEMBERS = 2
 MAX_BATCH_SIZE = 8
@@ -80,8 +84,7 @@ class Stage:
             self._stack.start()
             undo.callback(self._close_stack)
             self._write_configuration()
-            self._announce("publishing three versions of EfficientNet-Lite and activating the first")
-            self._run_headrace("models", "publish-demo", "--activate", FIRST_VERSION)
+            self._publish_models()
             create_topics(self.kafka, TOPICS, partitions=PARTITIONS)
             self._announce(f"starting a worker with {MEMBERS} members, each with one single-threaded model instance")
             undo.callback(self.stop_worker)
@@ -134,6 +137,17 @@ class Stage:
         values = stage_settings(self._stack.environment(), self.paths, self._health_port)
         self.paths.configuration.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
+    def _publish_models(self) -> None:
+        """Publish what an earlier run has not left, and make the first version the active one."""
+        if not has_versions(self.paths.models):
+            self._announce("publishing three versions of EfficientNet-Lite (kept for the next run)")
+            self._run_headrace("models", "publish-demo")
+        versions = LiveVersions(RedisSettings(url=SecretStr(self._stack.redis_url)))
+        try:
+            versions.activate(MODEL, VERSIONS[0], expected_epoch=0, now_ms=int(time.time() * 1000))
+        finally:
+            versions.close()
+
     def _command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "headrace", *arguments, "--config", str(self.paths.configuration)]
 
@@ -150,6 +164,15 @@ class Stage:
                 return connection.getresponse().status == http.HTTPStatus.OK and len(self.members()) == MEMBERS
         except (OSError, http.client.HTTPException):
             return False
+
+
+def has_versions(root: Path) -> bool:
+    """Tell whether every version of the demo's model lies below a store's root."""
+    store = ModelStore(root)
+    try:
+        return all(store.resolve(MODEL, version) for version in VERSIONS)
+    except ModelStoreError:
+        return False
 
 
 def stage_settings(addresses: dict[str, str], paths: StagePaths, health_port: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from headrace.demo.stage import StagePaths, find_free_port, forget_settings, stage_settings
+from headrace.demo.stage import StagePaths, find_free_port, forget_settings, has_versions, stage_settings
 from schemas.configuration import load_settings
 
 
@@ -27,3 +27,7 @@ def test_settings_of_the_callers_environment_are_forgotten_and_nothing_else_is()
     environ = {"HEADRACE_KAFKA__BOOTSTRAP": "elsewhere:9092", "headrace_config": "x", "PATH": "/bin"}
     forget_settings(environ)
     assert environ == {"PATH": "/bin"}
+
+
+def test_a_store_without_the_demos_versions_is_known(tmp_path: Path) -> None:
+    assert not has_versions(tmp_path)
