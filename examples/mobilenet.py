@@ -1,0 +1,57 @@
+"""Frames through MobileNetV3-small from torchvision. Register it as `examples.mobilenet:MobileNetClassifier`."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+
+from model_store.inference_model import InferenceModel
+from model_store.payloads import Payload
+from schemas.records import JPEG
+
+SIDE = 224
+_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+_SCALE = 1 / (np.array([0.229, 0.224, 0.225], np.float32) * 255)
+
+
+def build_mobilenet(seed: int = 0) -> torch.nn.Module:
+    """Return the network with weights drawn from `seed`: the same on every host, and trained on nothing."""
+    from torchvision.models import mobilenet_v3_small
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module: torch.nn.Module = mobilenet_v3_small(weights=None)
+        return module
+
+
+class MobileNetClassifier(InferenceModel):
+    """Takes a JPEG or PNG frame; answers the class with the largest score, and its probability."""
+
+    def build(self) -> torch.nn.Module:
+        """See :class:`InferenceModel`."""
+        return build_mobilenet()
+
+    def preprocess(self, payload: Payload) -> npt.NDArray[np.float32]:
+        """Returns float32 [3, 224, 224], the frame squeezed to the square."""
+        picture = payload.image((SIDE, SIDE))
+        resized = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32)
+        return np.ascontiguousarray(((resized - _MEAN * 255) * _SCALE).transpose(2, 0, 1))
+
+    def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:
+        """One {"label", "probability"} per frame; without labels in the manifest the label is the index."""
+        best, index = torch.softmax(outputs, dim=-1).max(dim=-1)
+        names = self.context.labels
+        return [
+            {"label": names[i] if i < len(names) else str(i), "probability": round(p, 6)}
+            for i, p in zip(index.tolist(), best.tolist(), strict=True)
+        ]
+
+    def example(self) -> Payload:
+        """A grey frame of 640x480."""
+        file = io.BytesIO()
+        Image.new("RGB", (640, 480), (128, 128, 128)).save(file, "JPEG")
+        return Payload(JPEG, file.getvalue())

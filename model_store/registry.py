@@ -1,0 +1,29 @@
+"""Registered class names to code. The only way from stored data to an import, and only settings can widen it."""
+
+import importlib
+from collections.abc import Mapping
+
+from model_store.inference_model import InferenceModel
+from schemas.errors import ConfigurationError, ManifestError
+
+SHIPPED: Mapping[str, str] = {"efficientnet-lite": "model_store.shipped.efficientnet_lite:EfficientNetLite"}
+
+
+def resolve_class(name: str, classes: Mapping[str, str]) -> type[InferenceModel]:
+    """Import the model class that is registered as `name`, `classes` (`model.classes`) winning over the shipped ones.
+
+    Raises ManifestError for a name that is not registered, listing those that are, and ConfigurationError for a
+    registered import path that does not lead to a subclass of InferenceModel.
+    """
+    known = {**SHIPPED, **classes}
+    if name not in known:
+        raise ManifestError(f"model class {name!r} is not registered; known: {', '.join(sorted(known)) or 'none'}")
+    path = known[name]
+    module_name, _, class_name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"model.classes.{name}: {path} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, InferenceModel)):
+        raise ConfigurationError(f"model.classes.{name}: {path} is not a subclass of InferenceModel")
+    return found

@@ -1,0 +1,142 @@
+"""The torch door: weights from safetensors into a module, mapped from the file, never unpickled."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from model_store.inference_model import InferenceModel, ModelContext
+from model_store.loaded_model import LoadedModel
+from model_store.output_encoding import NonFinite
+from model_store.registry import resolve_class
+from schemas.errors import ConfigurationError, ManifestError
+from schemas.manifest import WEIGHTS_FILE, ModelManifest
+
+
+class TorchRuntime:
+    """What :class:`~model_store.loaded_model.Runtime` asks for, on one device."""
+
+    def __init__(self, device: str, channels_last: bool) -> None:
+        self._device = torch.device(device)
+        self._channels_last = channels_last
+
+    def inference(self) -> contextlib.AbstractContextManager[Any]:
+        """Switch gradients and version counting off."""
+        return torch.inference_mode()
+
+    def to_device(self, inputs: Any) -> Any:
+        """Make tensors of arrays, without a copy where that is safe, on the device, channels last where asked."""
+        if isinstance(inputs, dict):
+            return {name: self.to_device(part) for name, part in inputs.items()}
+        if isinstance(inputs, tuple):
+            return tuple(self.to_device(part) for part in inputs)
+        if isinstance(inputs, np.ndarray):
+            inputs = torch.from_numpy(inputs if inputs.flags.writeable else inputs.copy())
+        if not isinstance(inputs, torch.Tensor):
+            return inputs
+        if self._channels_last and inputs.dim() == 4:
+            return inputs.to(self._device, memory_format=torch.channels_last, non_blocking=True)
+        return inputs.to(self._device, non_blocking=True)
+
+    def to_host(self, outputs: Any) -> Any:
+        """Bring tensors to the CPU, inside lists, tuples and dicts too; waits for the device."""
+        if isinstance(outputs, torch.Tensor):
+            return outputs.cpu()
+        if isinstance(outputs, Mapping):
+            return {name: self.to_host(part) for name, part in outputs.items()}
+        if isinstance(outputs, list | tuple):
+            return type(outputs)(self.to_host(part) for part in outputs) if type(outputs) in (list, tuple) else outputs
+        return outputs
+
+
+def load_model(
+    source: Path,
+    manifest: ModelManifest,
+    classes: Mapping[str, str],
+    device: str = "cpu",
+    threads: int = 1,
+    non_finite: NonFinite = "reject",
+) -> LoadedModel:
+    """Load one verified version; `source` is its directory, or its weights file in the local cache.
+
+    `classes` is `model.classes`; `threads` sets the intra-op threads of this process.
+    Raises ManifestError when the class is unknown or the weights do not fit it exactly, ConfigurationError for a
+    device or import path that cannot work. What the user's class raises in `build` comes as it is.
+    """
+    _set_threads(threads)
+    _check_device(device)
+    model_class = resolve_class(manifest.model_class, classes)
+    context = ModelContext(manifest.labels, dict(manifest.options), device, manifest.name, manifest.version)
+    model = model_class(context)
+    module = _build(model)
+    _assign_weights(module, source / WEIGHTS_FILE if source.is_dir() else source)
+    module.eval().requires_grad_(False)
+    channels_last = bool(manifest.options.get("channels_last", True)) and any(p.dim() == 4 for p in module.parameters())
+    module.to(device)
+    if channels_last:
+        module.to(memory_format=torch.channels_last)
+    return LoadedModel(model, module, TorchRuntime(device, channels_last), non_finite)
+
+
+def save_state(state: Mapping[str, Any], path: Path) -> None:
+    """Write a state dict as safetensors. Tensors that share memory are written apart. Raises ManifestError."""
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
+    try:
+        save_file(tensors, path)
+    except (SafetensorError, ValueError) as error:
+        raise ManifestError(f"the state cannot be written as safetensors: {error}") from error
+
+
+def _set_threads(threads: int) -> None:
+    torch.set_num_threads(threads)
+    if torch.get_num_interop_threads() != 1:
+        # Refused once parallel work has begun, which is harmless: one model runs one operation at a time.
+        with contextlib.suppress(RuntimeError):
+            torch.set_num_interop_threads(1)
+
+
+def _check_device(device: str) -> None:
+    if device.startswith("cuda"):
+        number = int(device.partition(":")[2] or 0)
+        if not torch.cuda.is_available() or number >= torch.cuda.device_count():
+            raise ConfigurationError(f"model.device {device}: this host has {torch.cuda.device_count()} CUDA devices")
+
+
+def _build(model: InferenceModel) -> torch.nn.Module:
+    module = model.build()
+    if not isinstance(module, torch.nn.Module):
+        raise ManifestError(f"{type(model).__name__}.build() returned {type(module).__name__}, not a torch.nn.Module")
+    return module
+
+
+def _assign_weights(module: torch.nn.Module, path: Path) -> None:
+    """Give the module the file's tensors: same keys, shapes and dtypes, or ManifestError naming the first misfit."""
+    expected = module.state_dict()
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            found = set(file.keys())
+            _check_keys(expected.keys(), found)
+            state = {name: file.get_tensor(name) for name in expected}
+    except (SafetensorError, OSError) as error:
+        raise ManifestError(f"{path.name} cannot be read as safetensors: {error}") from error
+    for name, tensor in expected.items():
+        given = state[name]
+        if given.shape != tensor.shape or given.dtype != tensor.dtype:
+            raise ManifestError(
+                f"weights key {name!r}: the file has {given.dtype} {tuple(given.shape)},"
+                f" the model class needs {tensor.dtype} {tuple(tensor.shape)}"
+            )
+    module.load_state_dict(state, strict=True, assign=True)
+
+
+def _check_keys(expected: Any, found: set[str]) -> None:
+    for name in expected:
+        if name not in found:
+            raise ManifestError(f"weights key {name!r} is missing from the file")
+    for name in sorted(found - set(expected)):
+        raise ManifestError(f"weights key {name!r} is in the file but not in the model class")

@@ -1,0 +1,98 @@
+"""The units of work inside a worker: a record on its way, a batch of them, and what became of each."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from schemas.records import ErrorDetail, Request, Timings
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """The model answered: `output` is JSON text."""
+
+    output: bytes
+    version: "ServedVersion"
+    timings: Timings
+
+
+class Expired(msgspec.Struct, frozen=True, gc=False):
+    """The deadline passed before an answer could be had."""
+
+    version: "ServedVersion"
+    timings: Timings
+
+
+class Rejected(msgspec.Struct, frozen=True, gc=False):
+    """The record becomes a dead letter."""
+
+    error: ErrorDetail
+    version: "ServedVersion"
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A tombstone: it moves the frontier and is answered by nothing."""
+
+
+Outcome = Answer | Expired | Rejected | Skipped
+
+
+class ServedVersion(msgspec.Struct, frozen=True, gc=False):
+    """One version of the served model and the epoch of the pointer that made it active."""
+
+    model: str
+    version: str
+    epoch: int
+
+
+class WorkItem(msgspec.Struct, gc=False, eq=False):
+    """One record from its poll to its commit. Mutable: only the worker's main thread writes to it."""
+
+    request: Request
+    assignment: int
+    """The assignment epoch of its partition: what arrives late from an earlier one is fenced by this number."""
+    polled_at: float
+    """Monotonic seconds."""
+    shape_key: bytes | str
+    payload_bytes: int
+    attempts: int = 0
+    """Runs that failed with this record on board."""
+    lone_failures: int = 0
+    batched: bool = False
+    """True from the moment it leaves its queue for a batch."""
+    outcome: Outcome | None = None
+
+
+class ReleaseReason(enum.StrEnum):
+    """Why a batch left its queue."""
+
+    FULL = "full"
+    COST = "cost"
+    TIMEOUT = "timeout"
+    DRAIN = "drain"
+    RETRY = "retry"
+    """Part of a failed batch, run again."""
+
+
+class RunMode(enum.StrEnum):
+    """How a model process runs a batch."""
+
+    TOGETHER = "together"
+    ISOLATED = "isolated"
+    """One record at a time, each answer sent at once: after a crash the next one names its culprit exactly."""
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Records that meet the model together, of one shape and one version."""
+
+    id: int
+    items: Sequence[WorkItem]
+    reason: ReleaseReason
+    mode: RunMode = RunMode.TOGETHER
+    submitted_at: float = 0.0
+    payload_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.payload_bytes = sum(item.payload_bytes for item in self.items)

@@ -1,0 +1,122 @@
+"""Outcomes to Kafka records. Pure, and on the hot path: what records share is encoded once per version."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from schemas.headers import encode_dead_letter_headers, encode_result_headers
+from schemas.records import ErrorDetail, Stage, Timings
+from schemas.settings import Settings
+from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, WorkItem
+
+
+class OutRecord(NamedTuple):
+    """One record to be written. `partition` is -1 where the key chooses it."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+class OutcomeEncoder:
+    """Writes results and dead letters of one worker in the wire contract.
+
+    A result goes to the partition of its request's number where the result topic has as many, so the order of a request
+    partition is the order of its results, whatever partitioner the publisher used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        worker: str,
+        partition_counts: Mapping[str, int],
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._topics = settings.topics
+        self._limits = settings.limits
+        self._group = settings.worker.group
+        self._worker = worker
+        self._counts = partition_counts
+        self._wall_clock = wall_clock
+        self._shared_headers: dict[ServedVersion, list[tuple[str, bytes]]] = {}
+        self._topic_names: dict[str, bytes] = {}
+
+    def encode(self, item: WorkItem) -> OutRecord | None:
+        """Make the record that answers `item`; None when nothing does (a tombstone)."""
+        outcome = item.outcome
+        if type(outcome) is Answer:
+            if len(outcome.output) <= self._limits.result_bytes:
+                return self._result(item, b'"ok"', outcome.output, outcome.version, outcome.timings)
+            return self._dead_letter(item, self._too_large(outcome))
+        if type(outcome) is Rejected:
+            return self._dead_letter(item, outcome)
+        if type(outcome) is Expired:
+            return self._result(item, b'"expired"', b"null", outcome.version, outcome.timings)
+        return None
+
+    def _result(
+        self, item: WorkItem, status: bytes, output: bytes, version: ServedVersion, timings: Timings
+    ) -> OutRecord:
+        request = item.request
+        topic = self._topic_names.get(request.topic)
+        if topic is None:
+            topic = self._topic_names[request.topic] = msgspec.json.encode(request.topic)
+        value = (
+            b'{"status":%b,"output":%b,"source":{"topic":%b,"partition":%d,"offset":%d},'
+            b'"timings":{"queue_ms":%.3f,"model_ms":%.3f,"batch_size":%d}}'
+        ) % (
+            status,
+            output,
+            topic,
+            request.partition,
+            request.offset,
+            timings.queue_ms,
+            timings.model_ms,
+            timings.batch_size,
+        )
+        shared = self._shared_headers.get(version)
+        if shared is None:
+            shared = encode_result_headers(version.model, version.version, version.epoch)
+            self._shared_headers[version] = shared
+        headers = [*shared, ("ce_id", request.id.encode())]
+        if request.traceparent:
+            headers.append(("traceparent", request.traceparent.encode()))
+        return OutRecord(self._topics.results, self._partition(self._topics.results, item), request.key, value, headers)
+
+    def _dead_letter(self, item: WorkItem, rejected: Rejected) -> OutRecord:
+        request = item.request
+        kept = sum(len(name) + len(value or b"") for name, value in request.headers)
+        size = len(request.payload or b"") + len(request.key or b"") + kept
+        omitted = size > self._limits.result_bytes
+        if omitted:
+            # The source position is the pointer to what is left out; a dead letter itself always fits.
+            bare = msgspec.structs.replace(request, headers=())
+        headers = encode_dead_letter_headers(
+            bare if omitted else request,
+            rejected.error,
+            group=self._group,
+            worker=self._worker,
+            model=rejected.version.model,
+            version=rejected.version.version,
+            epoch=rejected.version.epoch,
+            time_ms=int(self._wall_clock() * 1000),
+            payload_omitted=omitted,
+        )
+        key = request.key if len(request.key or b"") <= self._limits.key_bytes else None
+        topic = self._topics.dead_letters
+        payload = b"" if omitted else request.payload
+        return OutRecord(topic, self._partition(topic, item), key, payload, headers)
+
+    def _partition(self, topic: str, item: WorkItem) -> int:
+        return item.request.partition if item.request.partition < self._counts.get(topic, 0) else -1
+
+    def _too_large(self, answer: Answer) -> Rejected:
+        message = (
+            f"the model's answer has {len(answer.output)} bytes; limits.result_bytes allows {self._limits.result_bytes}"
+        )
+        error = ErrorDetail(stage=Stage.EMIT, code="invalid_output", error_class="InvalidOutputError", message=message)
+        return Rejected(error, answer.version)

@@ -1,0 +1,268 @@
+"""The two ways to write outcomes: inside Kafka transactions, or idempotently with offsets committed afterwards.
+
+These are the only places that hold a Kafka producer. All calls come from the settlement's thread.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from schemas.errors import FencedError, SettlementError
+from schemas.settings import Settings
+from stream_workers.kafka.client_config import log_client_error, producer_config
+from stream_workers.kafka.group_member import GroupSnapshot
+from stream_workers.kafka.outcome_encoding import OutRecord
+from stream_workers.kafka.transaction_watch import TransactionWatch, Verdict, parse_statistics
+
+PartitionKey = tuple[str, int]
+
+STATISTICS_INTERVAL_MS = 50
+_STEP_TIMEOUT_SECONDS = 5.0
+_GIVE_UP_SECONDS = 120.0
+_FULL_QUEUE_WAIT_SECONDS = 0.01
+
+_log = structlog.get_logger("settlement")
+
+
+class OutcomeWriter(Protocol):
+    """What the settlement needs of Kafka. `begin`, any number of `send`, then `commit` or `start_over`."""
+
+    def open(self) -> None:
+        """Connect and, with transactions, fence every earlier holder of this identity."""
+
+    def begin(self) -> None:
+        """Open a group of outcomes that will become visible together."""
+
+    def send(self, record: OutRecord) -> None:
+        """Write one outcome into the open group."""
+
+    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+        """Make the group and its offsets durable. SettlementError: nothing of it counts; FencedError: leave."""
+
+    def settle_doubts(self) -> None:
+        """After a commit: make sure that nothing of it is still under way before the next group begins."""
+
+    def start_over(self) -> None:
+        """Throw the open group away, so that it can be sent again."""
+
+    def serve(self) -> None:
+        """Run client callbacks."""
+
+    def close(self) -> None:
+        """Let go of the client."""
+
+
+class TransactionalWriter:
+    """Results, dead letters and offsets in one transaction; retires its producer after anything that was not clean."""
+
+    def __init__(self, settings: Settings, identity: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._transactional_id = f"{settings.worker.group}-{identity}"
+        self._identity = identity
+        self._clock = clock
+        self._producer: Producer | None = None
+        self._watch = TransactionWatch()
+        self._delivery_errors: list[KafkaError] = []
+        self.retirements = 0
+
+    def open(self) -> None:
+        """Make a producer and take the transactional id over: an open transaction of a predecessor is aborted."""
+        watch = TransactionWatch()
+        config = producer_config(self._settings, self._identity, log_client_error) | {
+            "transactional.id": self._transactional_id,
+            "transaction.timeout.ms": self._settings.worker.transaction_timeout_ms,
+            "statistics.interval.ms": STATISTICS_INTERVAL_MS,
+            "stats_cb": lambda text: watch.note_statistics(parse_statistics(text)),
+            "on_delivery": self._note_delivery,
+        }
+        self._watch = watch
+        self._producer = Producer(config)
+        self._step(self._producer.init_transactions)
+
+    def begin(self) -> None:
+        """Begin a transaction. The one before it was clean, or its producer is gone."""
+        self._delivery_errors.clear()
+        self._watch.note_begin()
+        try:
+            self._live().begin_transaction()
+        except KafkaException as error:
+            raise self._translate(error) from error
+
+    def send(self, record: OutRecord) -> None:
+        """Write one outcome; waits while the client's queue is full, which is the back-pressure."""
+        _send(self._live(), record, self._clock)
+
+    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+        """Put the offsets into the transaction, then commit it."""
+        producer = self._live()
+        if offsets:
+            positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
+            self._step(producer.send_offsets_to_transaction, positions, snapshot.metadata)
+        self._step(producer.commit_transaction, unknown_is_fatal=True)
+
+    def settle_doubts(self) -> None:
+        """Retire the producer unless the transaction was clean."""
+        if not self._was_clean():
+            self._retire("a connection broke or a request was sent again")
+
+    def start_over(self) -> None:
+        """Abort, then go on with a fresh producer: whatever the old one still has under way is fenced by its epoch."""
+        producer = self._live()
+        try:
+            producer.abort_transaction(_STEP_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise self._translate(error) from error
+            _log.warning("abort", code=error.args[0].name(), message=error.args[0].str())
+        self._retire("a transaction was aborted")
+
+    def serve(self) -> None:
+        """Run statistics and delivery callbacks."""
+        self._live().poll(0)
+
+    def close(self) -> None:
+        """Close the producer; an open transaction is aborted."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    def _live(self) -> Producer:
+        if self._producer is None:
+            raise SettlementError("the transactional producer is not open")
+        return self._producer
+
+    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._delivery_errors.append(error)
+
+    def _step(self, call: Callable[..., Any], *arguments: Any, unknown_is_fatal: bool = False) -> None:
+        """Call until it succeeds, is refused, or has been retried for too long."""
+        started = self._clock()
+        while True:
+            try:
+                call(*arguments, _STEP_TIMEOUT_SECONDS)
+            except KafkaException as error:
+                if not error.args[0].retriable() or error.args[0].txn_requires_abort():
+                    raise self._translate(error) from error
+                if self._clock() - started > _GIVE_UP_SECONDS:
+                    # Whether an unanswered commit counted is known to the broker only: a new incarnation asks it.
+                    raise (FencedError if unknown_is_fatal else SettlementError)(
+                        f"no answer from the transaction coordinator: {error.args[0].str()}"
+                    ) from error
+                continue
+            self._watch.note_step(started, self._clock())
+            return
+
+    def _was_clean(self) -> bool:
+        give_up_at = self._clock() + 20 * STATISTICS_INTERVAL_MS / 1000
+        self._live().poll(0)
+        while (verdict := self._watch.verdict()) is Verdict.UNKNOWN and self._clock() < give_up_at:
+            self._live().poll(STATISTICS_INTERVAL_MS / 1000)
+        return verdict is Verdict.CLEAN
+
+    def _retire(self, reason: str) -> None:
+        old = self._live()
+        self.retirements += 1
+        _log.info("producer retired", reason=reason, transactional_id=self._transactional_id)
+        # Closing may wait for a broker that does not answer; the new epoch makes the old producer harmless meanwhile.
+        threading.Thread(target=old.close, name="retired-producer", daemon=True).start()
+        self.open()
+
+    def _translate(self, error: KafkaException) -> Exception:
+        cause: KafkaError = error.args[0]
+        if cause.fatal():
+            return FencedError(f"producer {self._transactional_id}: {cause.str()}")
+        detail = f"; first delivery error: {self._delivery_errors[0].str()}" if self._delivery_errors else ""
+        return SettlementError(f"{cause.name()}: {cause.str()}{detail}")
+
+
+class IdempotentWriter:
+    """At-least-once: outcomes are flushed, and only then are their offsets handed on to be committed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        identity: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._clock = clock
+        self._producer: Producer | None = None
+        self._delivery_errors: list[KafkaError] = []
+        self.retirements = 0
+
+    def open(self) -> None:
+        """Make an idempotent producer."""
+        config = producer_config(self._settings, self._identity, log_client_error)
+        self._producer = Producer(config | {"on_delivery": self._note_delivery})
+
+    def begin(self) -> None:
+        """Begin a group of outcomes."""
+        self._delivery_errors.clear()
+
+    def send(self, record: OutRecord) -> None:
+        """Write one outcome; waits while the client's queue is full."""
+        _send(self._live(), record, self._clock)
+
+    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+        """Wait until every outcome is acknowledged. The offsets are the caller's to commit, after this."""
+        del offsets, snapshot
+        started = self._clock()
+        while self._live().flush(_STEP_TIMEOUT_SECONDS):
+            if self._clock() - started > _GIVE_UP_SECONDS:
+                raise SettlementError("outcomes were not acknowledged")
+        if self._delivery_errors:
+            raise SettlementError(f"an outcome was refused: {self._delivery_errors[0].str()}")
+
+    def settle_doubts(self) -> None:
+        """Nothing to do: an acknowledged outcome stays acknowledged."""
+
+    def start_over(self) -> None:
+        """Forget what is not acknowledged; it is sent again, which at-least-once allows."""
+        self._live().purge()
+        self.retirements += 1
+        self.open()
+
+    def serve(self) -> None:
+        """Run delivery callbacks."""
+        self._live().poll(0)
+
+    def close(self) -> None:
+        """Close the producer."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    def _live(self) -> Producer:
+        if self._producer is None:
+            raise SettlementError("the producer is not open")
+        return self._producer
+
+    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._delivery_errors.append(error)
+
+
+def _send(producer: Producer, record: OutRecord, clock: Callable[[], float]) -> None:
+    topic, partition, key, value, headers = record
+    try:
+        producer.produce(topic, value, key, partition, headers=headers)
+        return
+    except BufferError:
+        pass
+    except KafkaException as error:
+        raise SettlementError(f"{topic}: {error.args[0].str()}") from error
+    give_up_at = clock() + _GIVE_UP_SECONDS
+    while clock() < give_up_at:
+        producer.poll(_FULL_QUEUE_WAIT_SECONDS)
+        try:
+            producer.produce(topic, value, key, partition, headers=headers)
+            return
+        except BufferError:
+            continue
+    raise SettlementError(f"{topic}: the producer's queue stayed full")

@@ -1,0 +1,88 @@
+"""What the group member asks of model processes and what comes back. Values only: no socket, process or tensor here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas.records import Stage
+from stream_workers.batching.work import Batch, ServedVersion
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRefused:
+    """One record that the model class or the codec refused; the rest of its batch is not touched."""
+
+    stage: Stage
+    code: str
+    error_class: str
+    message: str
+
+
+RecordOutcome = bytes | RecordRefused
+"""One record's answer is its JSON text itself: no object per record on the hot path."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswered:
+    """The batch ran: one outcome per record, in the order of `batch.items`."""
+
+    batch: Batch
+    outcomes: Sequence[RecordOutcome]
+    version: ServedVersion
+    model_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRaised:
+    """The batch as a whole failed: collate, forward or postprocess raised, or the answers did not fit the records."""
+
+    batch: Batch
+    stage: Stage
+    error_class: str
+    message: str
+    version: ServedVersion
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLost:
+    """The model process ended with the batch in hand.
+
+    `answered` holds the outcomes that had arrived (isolated mode), for the first `len(answered)` records. `suspect` is
+    False when the process had not begun this batch, so it cannot be to blame. `culprit` is the index of the record that
+    was being worked on, where that is known. `code` is `model_crashed`, `model_timeout` or `model_out_of_memory`.
+    """
+
+    batch: Batch
+    answered: Sequence[RecordOutcome]
+    suspect: bool
+    culprit: int | None
+    code: str
+    detail: str
+    version: ServedVersion
+
+
+BatchOutcome = BatchAnswered | BatchRaised | BatchLost
+
+
+class ModelPool(Protocol):
+    """The member's view of its model processes."""
+
+    def count_free_slots(self) -> int:
+        """Batches that may be submitted now. This permission is the back-pressure."""
+        ...
+
+    def has_instances(self) -> bool:
+        """True when at least one model process is attached and loaded."""
+        ...
+
+    def active_version(self) -> ServedVersion | None:
+        """The version that the next submitted batch will meet; None before the first model is loaded."""
+        ...
+
+    def submit(self, batch: Batch, now: float) -> None:
+        """Write the batch's payloads into a free slot and start it. Only when `count_free_slots()` is above zero."""
+        ...
+
+    def collect(self, timeout_seconds: float, now: float) -> list[BatchOutcome]:
+        """Wait at most `timeout_seconds` for anything to arrive and return every batch that ended."""
+        ...

@@ -1,0 +1,1 @@
+"""The parent of a worker: slots, group members, model processes, and the health endpoint."""
