@@ -44,7 +44,7 @@ class InferenceModel:
         return payload.numbers()
 
     def preprocess_batch(self, payloads: Sequence[Payload]) -> Any:
-        """Turn all records of a batch into items, in order: a list of items, an exception standing for a refused record.
+        """Turn all records of a batch into items, in order: a list of items, with an exception for a refused record.
 
         Override it to vectorise. It may then return one array whose first axis is the records, which is not collated
         again. If it raises, the records are taken one by one through `preprocess` to find the guilty one.

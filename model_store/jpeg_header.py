@@ -58,7 +58,7 @@ def _finish(data: bytes | memoryview, frame: tuple[int, int, int, int] | None, o
 
 
 def read_orientation(tiff: bytes) -> int:
-    """Return the orientation 1 to 8 of an EXIF block (without its `Exif` mark); 1 when there is none or it is broken."""
+    """Return the orientation 1 to 8 of an EXIF block without its `Exif` mark; 1 when there is none or it is broken."""
     if tiff[:4] not in (b"II*\0", b"MM\0*"):
         return 1
     endian: Literal["little", "big"] = "little" if tiff[:2] == b"II" else "big"

@@ -1,7 +1,7 @@
 """What a safetensors header promises, checked against the file before anything is mapped or allocated.
 
-Pure: header bytes and a size in, descriptions out. The rules are stricter than the format: offsets leave no gap, keys are
-distinct at every level, and nothing may follow the last tensor.
+Pure: header bytes and a size in, descriptions out. The rules are stricter than the format: offsets leave no gap, keys
+are distinct at every level, and nothing may follow the last tensor.
 """
 
 import json

@@ -1,5 +1,6 @@
 """A safetensors payload to named arrays: the header is checked by our own rules, then numpy views the bytes."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,10 @@ def decode_tensors(data: bytes | bytearray | memoryview, max_elements: int) -> d
         entries = check_header(bytes(data[8 : 8 + length]), len(data) - 8 - length, MAX_TENSORS)
     except UnsafeTensorsError as error:
         raise InvalidInputError(f"safetensors payload: {error}") from None
-    if any(size > max_elements for entry in entries for size in entry.shape):
+    total = sum(math.prod(entry.shape) for entry in entries)
+    if total > max_elements or any(size > max_elements for entry in entries for size in entry.shape):
         raise PayloadTooLargeError(f"safetensors payload: at most {max_elements} elements are allowed")
-    arrays = {entry.name: _view(data, 8 + length, entry) for entry in entries}
-    if sum(array.size for array in arrays.values()) > max_elements:
-        raise PayloadTooLargeError(f"safetensors payload: at most {max_elements} elements are allowed")
-    return arrays
+    return {entry.name: _view(data, 8 + length, entry) for entry in entries}
 
 
 def _view(data: bytes | bytearray | memoryview, start: int, entry: TensorEntry) -> npt.NDArray[Any]:

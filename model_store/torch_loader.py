@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from model_store.host_memory import keep_freed_memory
 from model_store.inference_model import InferenceModel, ModelContext
 from model_store.loaded_model import LoadedModel
 from model_store.output_encoding import NonFinite
@@ -55,25 +56,28 @@ class TorchRuntime:
 
 
 def load_model(
-    directory: Path,
+    source: Path,
     manifest: ModelManifest,
     classes: Mapping[str, str],
     device: str = "cpu",
     threads: int = 1,
     non_finite: NonFinite = "reject",
 ) -> LoadedModel:
-    """Load one verified version. `classes` is `model.classes`; `threads` sets this process's intra-op threads.
+    """Load one verified version; `source` is its directory, or its weights file in the local cache.
 
+    `classes` is `model.classes`; `threads` sets the intra-op threads of this process.
     Raises ManifestError when the class is unknown or the weights do not fit it exactly, ConfigurationError for a
     device or import path that cannot work. What the user's class raises in `build` comes as it is.
     """
     _set_threads(threads)
+    if device == "cpu":
+        keep_freed_memory()
     _check_device(device)
     model_class = resolve_class(manifest.model_class, classes)
     context = ModelContext(manifest.labels, dict(manifest.options), device, manifest.name, manifest.version)
     model = model_class(context)
     module = _build(model)
-    _assign_weights(module, directory / WEIGHTS_FILE)
+    _assign_weights(module, source / WEIGHTS_FILE if source.is_dir() else source)
     module.eval().requires_grad_(False)
     channels_last = bool(manifest.options.get("channels_last", True)) and any(p.dim() == 4 for p in module.parameters())
     module.to(device)
@@ -114,7 +118,7 @@ def _build(model: InferenceModel) -> torch.nn.Module:
 
 
 def _assign_weights(module: torch.nn.Module, path: Path) -> None:
-    """Give the module the file's tensors: the same keys, shapes and dtypes, or ManifestError naming the first misfit."""
+    """Give the module the file's tensors: same keys, shapes and dtypes, or ManifestError naming the first misfit."""
     expected = module.state_dict()
     try:
         with safe_open(path, framework="pt", device="cpu") as file:

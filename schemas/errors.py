@@ -17,7 +17,10 @@
     │   ├── VersionNotFoundError      stop
     │   ├── VersionExistsError        stop
     │   ├── ManifestError             stop
-    │   └── ChecksumMismatchError     stop
+    │   ├── ChecksumMismatchError     stop
+    │   ├── UnsafeFileError           stop
+    │   ├── CacheFullError            stop
+    │   └── InvalidPointerError       stop
     ├── PointerConflictError          retry       someone else moved the active version first
     ├── PublishError                  stop        a request was not written; carries which and why
     ├── SettlementError               retry       a transaction did not commit; its outcomes are still held
@@ -144,6 +147,24 @@ class ChecksumMismatchError(ModelStoreError):
     """A file of a version is not the one its manifest names."""
 
     code = "checksum_mismatch"
+
+
+class UnsafeFileError(ModelStoreError):
+    """A file of a version that is a link, a device, a pickle or archive, or simply should not be there."""
+
+    code = "unsafe_file"
+
+
+class CacheFullError(ModelStoreError):
+    """The local cache has no room for a file, even after dropping all that is not in use."""
+
+    code = "cache_full"
+
+
+class InvalidPointerError(ModelStoreError):
+    """The stored timeline of a model is not one: wrong type, too large or malformed. What was known before holds."""
+
+    code = "invalid_pointer"
 
 
 class PointerConflictError(PipelineError):

@@ -23,6 +23,7 @@ from schemas.records import (
     Result,
     ResultBody,
     Stage,
+    Status,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -35,6 +36,7 @@ ERROR_PREFIX = "__headrace.error."
 FORWARDED_PREFIX = "x-forwarded-"
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ID_CHARS = 256
+_JSON_STARTS = frozenset(bytes((byte,)) for byte in b'{["-0123456789tfn')
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -73,13 +75,16 @@ def sniff_content_type(payload: bytes | None) -> str:
     """
     if not payload:
         return BYTES
-    if payload.startswith(b"\xff\xd8\xff"):
-        return JPEG
-    if payload.startswith(b"\x89PNG\r\n\x1a\n"):
-        return PNG
-    if payload.startswith(b"\x93NUMPY"):
+    first = payload[0]
+    if first == 0x7B:  # "{", by far the most common start of a payload without a declared type
+        return JSON
+    if first == 0x93 and payload.startswith(b"\x93NUMPY"):
         return NPY
-    return JSON if payload[:64].lstrip()[:1] in b'{["-0123456789tfn' else BYTES
+    if first == 0xFF and payload.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if first == 0x89 and payload.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PNG
+    return JSON if payload[:64].lstrip()[:1] in _JSON_STARTS else BYTES
 
 
 def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka client hands over, called once per record
@@ -180,13 +185,16 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
     named = dict(headers)
     try:
         body = msgspec.json.decode(value, type=ResultBody)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EnvelopeError(f"{position}: not a result: {error}") from None
+    request_id = _text("ce_id", named.get("ce_id"))
+    if not request_id:
+        raise EnvelopeError(f"{position}: not a result: no header ce_id")
     return Result(
-        request_id=_text("ce_id", named.get("ce_id")),
+        request_id=request_id,
         key=key,
         status=body.status,
-        output=body.output,
+        output=body.output if body.status is Status.OK else None,
         source=body.source,
         timings=body.timings,
         model=_text("modelname", named.get("modelname")),
@@ -252,6 +260,8 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
         text(name)
         return _integer(ERROR_PREFIX + name, facts[name])
 
+    if text("stage") not in list(Stage):
+        raise EnvelopeError(f"header {ERROR_PREFIX}stage: {text('stage')[:40]!r} is not one of {', '.join(Stage)}")
     return DeadLetter(
         key=key,
         payload=value,

@@ -80,7 +80,8 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON value of a result record."""
 
     status: Status
-    output: msgspec.Raw | None
+    output: msgspec.Raw
+    """The model's answer as JSON text; `null` when the request expired."""
     source: Position
     timings: Timings
 
@@ -92,7 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None
     status: Status
     output: msgspec.Raw | None
-    """The model's answer as JSON text; `msgspec.json.decode(result.output)` gives Python values."""
+    """None when the request expired, else the model's answer as JSON text; `msgspec.json.decode(result.output)` gives Python values."""
     source: Position
     timings: Timings
     model: str

@@ -149,6 +149,7 @@ class Batcher:
                 if item.payload_bytes > room:
                     return 0
                 room -= item.payload_bytes
+                item.batched = True
                 batch.append(item)
                 self._subtract(item)
             queue.popleft()

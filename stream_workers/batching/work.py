@@ -59,6 +59,8 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     attempts: int = 0
     """Runs that failed with this record on board."""
     lone_failures: int = 0
+    batched: bool = False
+    """True from the moment it leaves its queue for a batch."""
     outcome: Outcome | None = None
 
 

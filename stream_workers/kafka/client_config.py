@@ -1,5 +1,6 @@
 """Settings to librdkafka configuration, in one place for the member, the settlement and the start-up checks."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ def connection_config(kafka: KafkaSettings, client_id: str) -> Config:
         "reconnect.backoff.max.ms": 500,
         "socket.keepalive.enable": True,
         "log.connection.close": False,
+        "logger": logging.getLogger("librdkafka"),
         "topic.metadata.refresh.interval.ms": 30_000,
     }
     if kafka.security_protocol.startswith("SASL"):

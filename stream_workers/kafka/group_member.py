@@ -80,19 +80,24 @@ class GroupMember:
         self._consumer: Consumer | None = None
         self._serial = 0
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
+        self._resets: dict[PartitionKey, int | None] = {}
 
     def join(self, listener: RebalanceListener) -> None:
         """Subscribe to the request topics."""
         self._consumer = Consumer(consumer_config(self._settings, self._identity, log_client_error))
 
-        def keys(partitions: Iterable[TopicPartition]) -> list[PartitionKey]:
-            return [(partition.topic, partition.partition) for partition in partitions]
+        def moved(partitions: Iterable[TopicPartition]) -> list[PartitionKey]:
+            keys = [(partition.topic, partition.partition) for partition in partitions]
+            for key in keys:
+                self._resets.pop(key, None)
+                self._decode_errors.pop(key, None)
+            return keys
 
         self._consumer.subscribe(
             list(self._settings.topics.requests),
-            on_assign=lambda _, partitions: listener.on_assigned(keys(partitions)),
-            on_revoke=lambda _, partitions: listener.on_revoked(keys(partitions)),
-            on_lost=lambda _, partitions: listener.on_lost(keys(partitions)),
+            on_assign=lambda _, partitions: listener.on_assigned(moved(partitions)),
+            on_revoke=lambda _, partitions: listener.on_revoked(moved(partitions)),
+            on_lost=lambda _, partitions: listener.on_lost(moved(partitions)),
         )
 
     def poll(self, max_records: int, wait_seconds: float) -> Polled:
@@ -102,6 +107,8 @@ class GroupMember:
         """
         consumer = self._open()
         polled = Polled()
+        for key in list(self._resets):
+            self._reset(key, polled)
         messages: list[Message] = []
         if wait_seconds > 0:
             first = consumer.poll(wait_seconds)
@@ -191,25 +198,31 @@ class GroupMember:
         if code == KafkaError._PARTITION_EOF:
             polled.ends[key] = message.offset()
         elif code == KafkaError._AUTO_OFFSET_RESET:
-            self._reset(key, message.offset(), polled)
+            self._resets[key] = message.offset()
         elif code in _UNREADABLE:
             self._note_unreadable(key, message.offset(), error.str(), polled)
         else:
             _log.warning("consumer", code=error.name(), message=error.str(), topic=key[0], partition=key[1])
 
-    def _reset(self, key: PartitionKey, wanted: int | None, polled: Polled) -> None:
+    def _reset(self, key: PartitionKey, polled: Polled) -> None:
         """Choose a start offset where none is committed (`wanted` is None) or the committed one is out of range."""
-        consumer = self._open()
-        low, high = consumer.get_watermark_offsets(TopicPartition(*key), timeout=_WATERMARK_TIMEOUT_SECONDS)
-        if wanted is None:
-            start = low if self._settings.worker.start_from == "earliest" else high
-        else:
-            start = low if wanted < low else high
+        consumer, wanted = self._open(), self._resets[key]
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(*key), timeout=_WATERMARK_TIMEOUT_SECONDS)
+            if wanted is None:
+                start = low if self._settings.worker.start_from == "earliest" else high
+            else:
+                start = low if wanted < low else high
+            # seek() is refused in this state; giving the partition anew at an explicit offset is not.
+            consumer.incremental_unassign([TopicPartition(*key)])
+            consumer.incremental_assign([TopicPartition(*key, start)])
+        except KafkaException as error:
+            _log.warning("start offset", topic=key[0], partition=key[1], reason=error.args[0].str())
+            return
+        del self._resets[key]
+        if wanted is not None:
             polled.records_lost[key] = max(0, low - wanted)
             _log.error("offset out of range", topic=key[0], partition=key[1], wanted=wanted, low=low, high=high)
-        # seek() is refused in this state; giving the partition anew at an explicit offset is not.
-        consumer.incremental_unassign([TopicPartition(*key)])
-        consumer.incremental_assign([TopicPartition(*key, start)])
 
     def _note_unreadable(self, key: PartitionKey, offset: int, text: str, polled: Polled) -> None:
         seen_offset, count = self._decode_errors.get(key, (offset, 0))

@@ -43,7 +43,11 @@ class OutcomeEncoder:
         self._counts = partition_counts
         self._wall_clock = wall_clock
         self._shared_headers: dict[ServedVersion, list[tuple[str, bytes]]] = {}
-        self._topic_names: dict[str, bytes] = {}
+        self._results = settings.topics.results
+        self._result_partitions = partition_counts.get(settings.topics.results, 0)
+        self._timings: Timings | None = None
+        self._source: tuple[str, int] | None = None
+        self._middle = self._tail = b""
 
     def encode(self, item: WorkItem) -> OutRecord | None:
         """Make the record that answers `item`; None when nothing does (a tombstone)."""
@@ -62,22 +66,13 @@ class OutcomeEncoder:
         self, item: WorkItem, status: bytes, output: bytes, version: ServedVersion, timings: Timings
     ) -> OutRecord:
         request = item.request
-        topic = self._topic_names.get(request.topic)
-        if topic is None:
-            topic = self._topic_names[request.topic] = msgspec.json.encode(request.topic)
-        value = (
-            b'{"status":%b,"output":%b,"source":{"topic":%b,"partition":%d,"offset":%d},'
-            b'"timings":{"queue_ms":%.3f,"model_ms":%.3f,"batch_size":%d}}'
-        ) % (
-            status,
-            output,
-            topic,
-            request.partition,
-            request.offset,
-            timings.queue_ms,
-            timings.model_ms,
-            timings.batch_size,
-        )
+        if timings is not self._timings:
+            # Records of a batch share one object, so this is paid once for many of them.
+            self._timings, self._tail = timings, b'},"timings":%b}' % msgspec.json.encode(timings)
+        source = (request.topic, request.partition)
+        if source != self._source:
+            self._source, self._middle = source, self._encode_source(*source)
+        value = b'{"status":%b,"output":%b%b%d%b' % (status, output, self._middle, request.offset, self._tail)
         shared = self._shared_headers.get(version)
         if shared is None:
             shared = encode_result_headers(version.model, version.version, version.epoch)
@@ -85,7 +80,12 @@ class OutcomeEncoder:
         headers = [*shared, ("ce_id", request.id.encode())]
         if request.traceparent:
             headers.append(("traceparent", request.traceparent.encode()))
-        return OutRecord(self._topics.results, self._partition(self._topics.results, item), request.key, value, headers)
+        partition = request.partition if request.partition < self._result_partitions else -1
+        return OutRecord(self._results, partition, request.key, value, headers)
+
+    @staticmethod
+    def _encode_source(topic: str, partition: int) -> bytes:
+        return b',"source":{"topic":%b,"partition":%d,"offset":' % (msgspec.json.encode(topic), partition)
 
     def _dead_letter(self, item: WorkItem, rejected: Rejected) -> OutRecord:
         request = item.request

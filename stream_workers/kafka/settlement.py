@@ -97,7 +97,9 @@ class Settlement:
         self._snapshot = snapshot
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Commit everything offered so far; False when that was not done in time."""
+        """Commit everything offered so far; False when that was not done in time. At once after :meth:`stop`."""
+        if self._stopping:
+            return self._idle
         give_up_at = self._clock() + timeout_seconds
         with self._changed:
             self._flush_wanted, self._idle = True, False

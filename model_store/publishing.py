@@ -1,0 +1,103 @@
+"""Putting a new version into the store: written aside, synced, then made visible by one rename."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from model_store.plain_files import CHUNK_BYTES, hash_file, open_plain
+from model_store.store import ModelStore, ResolvedVersion
+from model_store.weight_file import check_weight_file
+from schemas.errors import ManifestError, ModelStoreError, VersionExistsError
+from schemas.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, WEIGHTS_FILE, FileEntry, ModelManifest
+
+
+@dataclass(frozen=True)
+class VersionDraft:
+    """What a publisher states about a version; the files and their hashes are found out."""
+
+    name: str
+    version: str
+    model_class: str
+    labels: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+
+def publish_file(store: ModelStore, draft: VersionDraft, weights: Path) -> ResolvedVersion:
+    """Publish a copy of a safetensors file.
+
+    Raises UnsafeFileError for anything else, by content and whatever its name, VersionExistsError when the version is
+    there, ManifestError for a draft that no manifest can hold, ModelStoreError when the disk refuses.
+    """
+    return publish_with(store, draft, lambda target: _copy(weights, target))
+
+
+def publish_state(
+    store: ModelStore, draft: VersionDraft, state: Mapping[str, Any], save: Callable[[Mapping[str, Any], Path], None]
+) -> ResolvedVersion:
+    """Publish a state dict; `save` is :func:`model_store.torch_loader.save_state`. Raises as :func:`publish_file`."""
+    return publish_with(store, draft, lambda target: save(state, target))
+
+
+def publish_with(store: ModelStore, draft: VersionDraft, write: Callable[[Path], None]) -> ResolvedVersion:
+    """Publish what `write` puts at the path it is given. The sequence that every way of publishing shares."""
+    if store.directory_of(draft.name, draft.version).exists():
+        raise VersionExistsError(f"{draft.name}/{draft.version} is there already: versions never change")
+    try:
+        with store.incoming() as directory:
+            weights = directory / WEIGHTS_FILE
+            write(weights)
+            check_weight_file(weights)
+            manifest = _describe(draft, weights)
+            _write_manifest(directory / MANIFEST_FILE, manifest)
+            for path in (weights, directory / MANIFEST_FILE):
+                _seal(path)
+            return store.commit(directory, manifest)
+    except OSError as error:
+        raise ModelStoreError(f"{draft.name}/{draft.version} cannot be written: {error.strerror or error}") from error
+
+
+def _copy(source: Path, target: Path) -> None:
+    check_weight_file(source)
+    with open_plain(source) as reader, target.open("xb") as writer:
+        while chunk := reader.read(CHUNK_BYTES):
+            writer.write(chunk)
+
+
+def _describe(draft: VersionDraft, weights: Path) -> ModelManifest:
+    with open_plain(weights) as file:
+        entry = {"name": WEIGHTS_FILE, "size": os.fstat(file.fileno()).st_size, "sha256": hash_file(file)}
+    try:
+        return ModelManifest(
+            name=draft.name,
+            version=draft.version,
+            model_class=draft.model_class,
+            files=(FileEntry.model_validate(entry),),
+            labels=draft.labels,
+            options=dict(draft.options),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            description=draft.description,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ManifestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _write_manifest(path: Path, manifest: ModelManifest) -> None:
+    data = manifest.model_dump_json(indent=2).encode()
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ManifestError(f"the manifest would have {len(data)} bytes; at most {MAX_MANIFEST_BYTES} are allowed")
+    with path.open("xb") as file:
+        file.write(data)
+
+
+def _seal(path: Path) -> None:
+    """Sync a file to disk and take the write permission off it: a version never changes."""
+    with path.open("rb") as file:
+        os.fchmod(file.fileno(), 0o444)
+        os.fsync(file.fileno())

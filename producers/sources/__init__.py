@@ -1,0 +1,1 @@
+"""Where requests come from: video, folders of images and rows of files, each a plain iterator of items."""

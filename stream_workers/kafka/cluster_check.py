@@ -1,0 +1,75 @@
+"""What must be true of the cluster before a worker starts: reachable, topics there, and outcomes fit them."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from schemas.errors import ConfigurationError, StartUpTimeoutError, UnavailableError
+from schemas.settings import Settings
+from stream_workers.kafka.client_config import connection_config, log_client_error
+
+_CALL_TIMEOUT_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+_ENVELOPE_BYTES = 8192
+
+_log = structlog.get_logger("start-up")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What a worker needs to know of its topics."""
+
+    partition_counts: Mapping[str, int]
+    """By topic: requests, results and dead letters."""
+
+
+def await_cluster(settings: Settings, give_up_at: float, clock: Callable[[], float] = time.monotonic) -> ClusterFacts:
+    """Wait until Kafka answers and every topic is there; a line per try says what is missing.
+
+    Raises StartUpTimeoutError after `give_up_at`, and at once ConfigurationError for topics that can never work.
+    """
+    admin = AdminClient(connection_config(settings.kafka, "headrace-start-up") | {"error_cb": log_client_error})
+    while True:
+        try:
+            return check_cluster(admin, settings)
+        except UnavailableError as error:
+            if clock() >= give_up_at:
+                raise StartUpTimeoutError(str(error)) from error
+            _log.warning("waiting", reason=str(error))
+            admin.poll(_RETRY_SECONDS)
+            time.sleep(_RETRY_SECONDS)
+
+
+def check_cluster(admin: AdminClient, settings: Settings) -> ClusterFacts:
+    """Look once. Raises UnavailableError for what may come yet, ConfigurationError for what cannot work."""
+    topics = settings.topics
+    wanted = [*topics.requests, topics.results, topics.dead_letters]
+    try:
+        known = admin.list_topics(timeout=_CALL_TIMEOUT_SECONDS).topics
+        missing = [name for name in wanted if name not in known or known[name].error is not None]
+        if missing:
+            raise UnavailableError(
+                f"missing topics: {', '.join(missing)}; `headrace topics create` makes them with the right settings"
+            )
+        _check_sizes(admin, settings)
+    except KafkaException as error:
+        raise UnavailableError(f"Kafka at {settings.kafka.bootstrap} does not answer: {error.args[0].str()}") from error
+    return ClusterFacts({name: len(known[name].partitions) for name in wanted})
+
+
+def _check_sizes(admin: AdminClient, settings: Settings) -> None:
+    largest = settings.limits.result_bytes + settings.limits.header_bytes + _ENVELOPE_BYTES
+    resources = [
+        ConfigResource(ResourceType.TOPIC, name) for name in (settings.topics.results, settings.topics.dead_letters)
+    ]
+    for resource, future in admin.describe_configs(resources, request_timeout=_CALL_TIMEOUT_SECONDS).items():
+        limit = int(future.result()["max.message.bytes"].value)
+        if limit < largest:
+            raise ConfigurationError(
+                f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus headers may take"
+                f" {largest}; raise the one or lower limits.result_bytes below {limit - largest + settings.limits.result_bytes}"
+            )

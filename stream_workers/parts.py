@@ -1,0 +1,91 @@
+"""What a worker is made of. Handed to it by the composition root; nothing here opens or starts anything."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from schemas.records import Timings
+from schemas.settings import Settings
+from stream_workers.batching.batcher import Batcher
+from stream_workers.batching.deadlines import DeadlineWatch
+from stream_workers.batching.failure_policy import Breaker
+from stream_workers.batching.intake_budget import IntakeBudget
+from stream_workers.batching.offset_ledger import OffsetLedger, Settled
+from stream_workers.batching.work import Batch, ServedVersion, WorkItem
+from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
+from stream_workers.kafka.settlement import Commit
+from stream_workers.metrics import WorkerMetrics
+from stream_workers.pipeline.contract import ModelPool
+
+PartitionKey = tuple[str, int]
+
+
+class MemberDoor(Protocol):
+    """The worker's view of the consumer group; see :class:`stream_workers.kafka.group_member.GroupMember`."""
+
+    def join(self, listener: RebalanceListener) -> None: ...
+    def poll(self, max_records: int, wait_seconds: float) -> Polled: ...
+    def snapshot(self) -> GroupSnapshot | None: ...
+    def pause(self, partitions: Sequence[PartitionKey]) -> None: ...
+    def resume(self, partitions: Sequence[PartitionKey]) -> None: ...
+    def seek(self, partition: PartitionKey, offset: int) -> None: ...
+    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None: ...
+    def leave(self) -> None: ...
+
+
+class SettlementDoor(Protocol):
+    """The worker's view of the settlement; see :class:`stream_workers.kafka.settlement.Settlement`."""
+
+    def start(self) -> None: ...
+    def offer(self, settled: Settled) -> None: ...
+    def own(self, assignments: Mapping[PartitionKey, int]) -> None: ...
+    def identify(self, snapshot: GroupSnapshot | None) -> None: ...
+    def flush(self, timeout_seconds: float) -> bool: ...
+    def take_commits(self) -> list[Commit]: ...
+    def check(self) -> None: ...
+    def stop(self, timeout_seconds: float) -> bool: ...
+
+
+class LetsGo(Protocol):
+    """Who finishes the work of partitions that are about to go: the worker."""
+
+    def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None: ...
+
+
+@dataclass(slots=True)
+class WorkerParts:
+    """The doors, deciders and clocks of one worker."""
+
+    settings: Settings
+    member: MemberDoor
+    settlement: SettlementDoor
+    pool: ModelPool
+    metrics: WorkerMetrics
+    batcher: Batcher
+    ledger: OffsetLedger
+    deadlines: DeadlineWatch
+    breaker: Breaker
+    budget: IntakeBudget
+    clock: Callable[[], float]
+    wall_clock: Callable[[], float]
+    report: Callable[[Mapping[int, Batch]], None]
+    batch_span: Callable[[str, int, int], tuple[int, int]]
+    """(topic, partition, offset) to the first and last offset of the batch there."""
+    listener: Callable[[LetsGo], RebalanceListener]
+    commits_offsets: bool
+    """True at least-once: offsets go through the member after their outcomes are acknowledged."""
+    assignments: dict[PartitionKey, int] = field(default_factory=dict)
+
+    def version(self) -> ServedVersion:
+        """The version named by outcomes that never met a model."""
+        return self.pool.active_version() or ServedVersion(self.settings.model.name, "", 0)
+
+    def owns(self, item: WorkItem) -> bool:
+        """True while the record's partition is still ours under the assignment that it came with."""
+        request = item.request
+        return self.assignments.get((request.topic, request.partition)) == item.assignment
+
+    @staticmethod
+    def timings(item: WorkItem, now: float) -> Timings:
+        """The timings of a record that never entered a batch."""
+        return Timings(queue_ms=(now - item.polled_at) * 1000, model_ms=0.0, batch_size=0)

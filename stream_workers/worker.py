@@ -1,0 +1,248 @@
+"""The main path: records from Kafka to outcomes in Kafka, a verb a line in :meth:`Worker.step`.
+
+One thread runs it and makes every consumer call. It never runs model code and never waits for a commit: model processes
+do the one, the settlement's thread the other.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from schemas.errors import StartUpTimeoutError
+from stream_workers.batching.intake import take_in
+from stream_workers.batching.offset_ledger import Settled
+from stream_workers.batching.work import Batch, Expired, ReleaseReason, RunMode, WorkItem
+from stream_workers.judging import judge
+from stream_workers.parts import PartitionKey, WorkerParts
+from stream_workers.unreadable import step_over
+
+MAX_POLL_RECORDS = 500
+IDLE_WAIT_SECONDS = 0.05
+BUSY_WAIT_SECONDS = 0.002
+"""The consumer cannot be waited for together with the model processes; so while any batch is out, it is asked this often."""
+BALANCE_SECONDS = 0.02
+IDENTITY_SECONDS = 0.05
+REPORT_SECONDS = 0.5
+
+_log = structlog.get_logger("worker")
+
+
+class Worker:
+    """One group member at work. Build it with :func:`stream_workers.assembly.build_worker`."""
+
+    def __init__(self, parts: WorkerParts) -> None:
+        self._p = parts
+        self._clock = parts.clock
+        self._reruns: deque[tuple[Sequence[WorkItem], RunMode]] = deque()
+        self._in_flight: dict[int, Batch] = {}
+        self._answered: list[WorkItem] = []
+        self._batch_serial = 0
+        self._backlog_bytes = 0
+        self._quiet = False
+        self._balanced_at = self._identified_at = self._reported_at = float("-inf")
+
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Serve until told to stop, then finish what is in flight. Errors that end a member are raised."""
+        self.await_model(should_stop)
+        if not should_stop():
+            self._p.settlement.start()
+            self._p.member.join(self._p.listener(self))
+        while not should_stop():
+            self.step()
+        self.finish()
+
+    def await_model(self, should_stop: Callable[[], bool]) -> None:
+        """Wait until a model is loaded: no partition is taken before that. Raises StartUpTimeoutError."""
+        give_up_at = self._clock() + self._p.settings.model.load_timeout_seconds + 5
+        while not should_stop() and not self._p.pool.has_instances():
+            now = self._clock()
+            if now > give_up_at:
+                raise StartUpTimeoutError("no model process became ready in time")
+            self._p.pool.collect(IDLE_WAIT_SECONDS, now)
+            self._report(now)
+
+    def step(self) -> None:
+        """One turn of the loop."""
+        now = self._clock()
+        self._poll(now)
+        self._expire(now)
+        self._submit(now)
+        self._collect(now)
+        self._settle()
+        self._acknowledge()
+        self._balance(now)
+        self._report(now)
+
+    def finish(self) -> None:
+        """Stop taking records, finish what is in flight within the drain limit, commit it and leave."""
+        limit = self._p.settings.worker.drain_seconds
+        give_up_at = self._clock() + limit
+        self.drain(None, give_up_at)
+        clean = self._p.settlement.stop(max(0.5, give_up_at - self._clock()))
+        self._acknowledge(wait=True)
+        self._p.member.leave()
+        _log.info("stopped", everything_committed=clean)
+
+    # -- the verbs -----------------------------------------------------------------------------------------------------
+
+    def _poll(self, now: float) -> None:
+        parts = self._p
+        polled = parts.member.poll(MAX_POLL_RECORDS, IDLE_WAIT_SECONDS if self._quiet else 0.0)
+        self._identify(now)
+        now = self._clock()
+        if polled.requests:
+            assignments = parts.assignments
+            items = take_in(polled.requests, polled.faults, assignments, parts.settings.limits, parts.version(), now)
+            items = parts.ledger.admit(items)
+            parts.metrics.note_polled(items)
+            parts.deadlines.add(items)
+            parts.batcher.add(item for item in items if item.outcome is None)
+            self._answered += [item for item in items if item.outcome is not None]
+        for partition, lost in polled.records_lost.items():
+            parts.metrics.note_records_lost(partition, lost)
+        for unreadable in polled.unreadable:
+            self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
+        for partition, end in polled.ends.items():
+            parts.ledger.note_end(partition, end)
+        if polled.ends:
+            self._offer(parts.ledger.settle_ends())
+        self._quiet = not (polled.requests or self._in_flight or self._reruns or len(parts.batcher))
+
+    def _expire(self, now: float) -> None:
+        parts = self._p
+        for item in parts.deadlines.take_expired(int(parts.wall_clock() * 1000)):
+            request = item.request
+            if parts.assignments.get((request.topic, request.partition)) != item.assignment:
+                continue
+            if not item.batched:
+                parts.batcher.discard(item)
+            item.outcome = Expired(parts.version(), parts.timings(item, now))
+            self._answered.append(item)
+
+    def _submit(self, now: float, *, draining: bool = False) -> None:
+        parts = self._p
+        free = parts.pool.count_free_slots()
+        while free and self._reruns:
+            items, mode = self._reruns.popleft()
+            wanted = [item for item in items if item.outcome is None and parts.owns(item)]
+            if wanted:
+                self._start(Batch(self._next_id(), wanted, ReleaseReason.RETRY, mode), now)
+                free -= 1
+        while free and not draining and len(parts.batcher) and parts.breaker.allows(now):
+            due = parts.batcher.next_batch(now)
+            if due is None:
+                break
+            self._start(Batch(self._next_id(), due[0], due[1]), now)
+            free -= 1
+
+    def _collect(self, now: float) -> None:
+        parts = self._p
+        for outcome in parts.pool.collect(self._wait_seconds(now), now):
+            self._in_flight.pop(outcome.batch.id, None)
+            judged = judge(outcome, parts, self._clock())
+            self._answered += judged.answered
+            self._reruns.extend(judged.reruns)
+
+    def _settle(self) -> None:
+        if self._answered:
+            answered, self._answered = self._answered, []
+            self._offer(self._p.ledger.settle(answered))
+
+    def _acknowledge(self, *, wait: bool = False) -> None:
+        parts = self._p
+        parts.settlement.check()
+        for commit in parts.settlement.take_commits():
+            self._backlog_bytes -= sum(item.payload_bytes for item in commit.items)
+            parts.metrics.note_commit(commit, parts.wall_clock())
+            if parts.commits_offsets:
+                offsets = {
+                    key: frontier.offset
+                    for key, frontier in commit.frontiers.items()
+                    if parts.assignments.get(key) == frontier.assignment
+                }
+                parts.member.commit(offsets, wait=wait)
+
+    def _balance(self, now: float) -> None:
+        if now - self._balanced_at < BALANCE_SECONDS:
+            return
+        self._balanced_at = now
+        parts = self._p
+        held = parts.ledger.pending_bytes()
+        share = self._backlog_bytes // max(1, len(held))
+        pause, resume = parts.budget.plan({key: size + share for key, size in held.items()})
+        if pause:
+            parts.member.pause(pause)
+        if resume:
+            parts.member.resume(resume)
+        parts.metrics.note_held(sum(held.values()) + self._backlog_bytes, len(parts.budget.paused))
+
+    def _report(self, now: float) -> None:
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            self._p.report(self._in_flight)
+
+    # -- rebalances, called by the listener from inside a poll ---------------------------------------------------------
+
+    def drain(self, partitions: Sequence[PartitionKey] | None, give_up_at: float) -> None:
+        """Wait until no batch holds records of `partitions` (None: of any), or until the time is up."""
+        while self._clock() < give_up_at and self._works_on(partitions):
+            now = self._clock()
+            self._expire(now)
+            self._submit(now, draining=True)
+            self._collect(now)
+            self._settle()
+            self._acknowledge()
+            self._report(now)
+
+    def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None:
+        """Finish and commit what is in flight for partitions that are about to go."""
+        parts = self._p
+        for partition in partitions:
+            parts.batcher.drop(partition)
+        self.drain(partitions, give_up_at)
+        parts.settlement.identify(parts.member.snapshot())
+        parts.settlement.flush(max(0.1, give_up_at - self._clock()))
+        self._acknowledge(wait=True)
+
+    # -- small parts ---------------------------------------------------------------------------------------------------
+
+    def _identify(self, now: float) -> None:
+        if now - self._identified_at >= IDENTITY_SECONDS:
+            self._identified_at = now
+            self._p.settlement.identify(self._p.member.snapshot())
+
+    def _start(self, batch: Batch, now: float) -> None:
+        batch.submitted_at = now
+        self._in_flight[batch.id] = batch
+        self._p.pool.submit(batch, now)
+        self._p.metrics.note_batch(batch, now)
+
+    def _offer(self, settled: Settled) -> None:
+        if settled:
+            self._backlog_bytes += sum(item.payload_bytes for item in settled.items)
+            self._p.settlement.offer(settled)
+
+    def _works_on(self, partitions: Sequence[PartitionKey] | None) -> bool:
+        groups = [*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns)]
+        if partitions is None:
+            return bool(groups)
+        wanted = set(partitions)
+        return any(
+            (item.request.topic, item.request.partition) in wanted and item.outcome is None
+            for items in groups
+            for item in items
+        )
+
+    def _wait_seconds(self, now: float) -> float:
+        """How long to wait for the model processes; not at all when the loop is about to wait in the poll."""
+        if self._quiet:
+            return 0.0
+        release_at = self._p.batcher.next_release_at() if self._p.pool.count_free_slots() else None
+        if release_at is None:
+            return BUSY_WAIT_SECONDS
+        return min(BUSY_WAIT_SECONDS, max(0.0, release_at - now))
+
+    def _next_id(self) -> int:
+        self._batch_serial += 1
+        return self._batch_serial

@@ -1,0 +1,67 @@
+"""A model in memory with a fixed number of slots. Tests decide per record what becomes of it, and when."""
+
+from collections.abc import Callable
+
+from schemas.records import Stage
+from stream_workers.batching.work import Batch, RunMode, ServedVersion, WorkItem
+from stream_workers.pipeline.contract import BatchAnswered, BatchLost, BatchOutcome, BatchRaised, RecordRefused
+
+VERSION = ServedVersion("m", "v1", 1)
+
+
+class FakeModelPool:
+    """`holds` keeps batches inside until released; `raises` and `kills` look at one record each."""
+
+    def __init__(self, slots: int = 2) -> None:
+        self.slots = slots
+        self.holds = False
+        self.raises: Callable[[WorkItem], bool] = lambda _: False
+        self.kills: Callable[[WorkItem], bool] = lambda _: False
+        self.refuses: Callable[[WorkItem], bool] = lambda _: False
+        self.batches: list[Batch] = []
+        self.deaths = 0
+        self._inside: list[Batch] = []
+
+    def count_free_slots(self) -> int:
+        return self.slots - len(self._inside)
+
+    def has_instances(self) -> bool:
+        return True
+
+    def active_version(self) -> ServedVersion | None:
+        return VERSION
+
+    def submit(self, batch: Batch, now: float) -> None:
+        del now
+        self.batches.append(batch)
+        self._inside.append(batch)
+
+    def collect(self, timeout_seconds: float, now: float) -> list[BatchOutcome]:
+        del timeout_seconds, now
+        if self.holds:
+            return []
+        done, self._inside = self._inside, []
+        outcomes: list[BatchOutcome] = []
+        died = False
+        for batch in done:
+            outcomes.append(self._lost(batch, suspect=False) if died else self._run(batch))
+            died = died or isinstance(outcomes[-1], BatchLost)
+        return outcomes
+
+    def _run(self, batch: Batch) -> BatchOutcome:
+        killer = next((index for index, item in enumerate(batch.items) if self.kills(item)), None)
+        if killer is not None:
+            self.deaths += 1
+            return self._lost(batch, suspect=True, answered=killer if batch.mode is RunMode.ISOLATED else 0)
+        if any(self.raises(item) for item in batch.items):
+            return BatchRaised(batch, Stage.MODEL, "RuntimeError", "boom", VERSION)
+        return BatchAnswered(batch, [self._answer(item) for item in batch.items], VERSION, 1.0)
+
+    def _answer(self, item: WorkItem) -> bytes | RecordRefused:
+        if self.refuses(item):
+            return RecordRefused(Stage.PREPROCESS, "invalid_input", "InvalidInputError", "no")
+        return str(item.request.offset).encode()
+
+    def _lost(self, batch: Batch, *, suspect: bool, answered: int = 0) -> BatchLost:
+        outcomes = [self._answer(item) for item in batch.items[:answered]]
+        return BatchLost(batch, outcomes, suspect, None, "model_crashed", "signal 11", VERSION)

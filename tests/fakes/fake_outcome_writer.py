@@ -1,0 +1,64 @@
+"""A writer in memory with a broker's memory behind it. It can be told to fail at a named step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from schemas.errors import FencedError, SettlementError
+from stream_workers.kafka.group_member import GroupSnapshot
+from stream_workers.kafka.outcome_encoding import OutRecord
+
+PartitionKey = tuple[str, int]
+
+
+@dataclass
+class FakeOutcomeWriter:
+    """What was committed stays in `visible` and `committed`; `fail` names steps and how often each fails."""
+
+    visible: list[OutRecord] = field(default_factory=list)
+    committed: dict[PartitionKey, int] = field(default_factory=dict)
+    commits: list[dict[PartitionKey, int]] = field(default_factory=list)
+    fail: dict[str, int] = field(default_factory=dict)
+    fatal: str = ""
+    calls: list[str] = field(default_factory=list)
+    serials: list[int] = field(default_factory=list)
+    _open: list[OutRecord] = field(default_factory=list)
+
+    def _meet(self, step: str) -> None:
+        self.calls.append(step)
+        if self.fatal == step:
+            raise FencedError(step)
+        if self.fail.get(step, 0):
+            self.fail[step] -= 1
+            raise SettlementError(step)
+
+    def open(self) -> None:
+        self._meet("open")
+
+    def begin(self) -> None:
+        self._meet("begin")
+        self._open = []
+
+    def send(self, record: OutRecord) -> None:
+        self._meet("send")
+        self._open.append(record)
+
+    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+        self._meet("commit")
+        self.serials.append(snapshot.serial)
+        self.visible += self._open
+        self._open = []
+        self.committed |= offsets
+        self.commits.append(dict(offsets))
+
+    def settle_doubts(self) -> None:
+        self._meet("settle_doubts")
+
+    def start_over(self) -> None:
+        self._meet("start_over")
+        self._open = []
+
+    def serve(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.calls.append("close")

@@ -1,0 +1,163 @@
+"""Batches: who meets whom, and when."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_workers.batching.batcher import Batcher, BatchLimits
+from stream_workers.batching.work import ReleaseReason
+from tests.unit.stream_workers.builders import answered, item
+
+
+def batcher(max_size: int = 4, max_bytes: int = 1000, wait: float = 0.1) -> Batcher:
+    return Batcher(BatchLimits(max_size, max_bytes, wait))
+
+
+def offsets(batch: object) -> list[tuple[int, int]]:
+    items, _ = batch  # type: ignore[misc]  # a test helper fed with what next_batch returned
+    return [(one.request.partition, one.request.offset) for one in items]
+
+
+def test_a_full_batch_is_released_at_once() -> None:
+    b = batcher()
+    b.add([item(n) for n in range(5)])
+    due = b.next_batch(0.0)
+    assert due is not None
+    assert due[1] is ReleaseReason.FULL
+    assert offsets(due) == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert b.next_batch(0.05) is None
+
+
+def test_a_partial_batch_is_released_when_the_wait_since_its_first_record_expires() -> None:
+    b = batcher(wait=0.1)
+    b.add([item(0, at=0.0)])
+    # A trickle must not re-arm the timer.
+    b.add([item(1, at=0.08)])
+    assert b.next_batch(0.099) is None
+    assert b.next_release_at() == 0.1
+    due = b.next_batch(0.1)
+    assert due is not None
+    assert due[1] is ReleaseReason.TIMEOUT
+    assert offsets(due) == [(0, 0), (0, 1)]
+
+
+def test_a_trickle_on_another_partition_does_not_re_arm_the_timer() -> None:
+    b = batcher(wait=0.1)
+    b.add([item(0, 0, at=0.0)])
+    b.add([item(0, 1, at=0.08)])
+    due = b.next_batch(0.1)
+    assert due is not None
+    assert offsets(due) == [(0, 0), (1, 0)]
+
+
+def test_a_short_batch_is_topped_up_from_other_partitions_oldest_first() -> None:
+    b = batcher(max_size=4)
+    b.add([item(0, 0, at=0.0), item(1, 0, at=0.0)])
+    b.add([item(0, 2, at=0.02), item(0, 1, at=0.01)])
+    due = b.next_batch(0.02)
+    assert due is not None
+    assert due[1] is ReleaseReason.FULL
+    assert offsets(due) == [(0, 0), (0, 1), (1, 0), (2, 0)]
+
+
+def test_only_like_shapes_meet() -> None:
+    b = batcher(max_size=4, wait=0.1)
+    b.add([item(0, shape="a"), item(1, shape="b"), item(2, shape="a")])
+    first, second = b.next_batch(0.1), b.next_batch(0.1)
+    assert first is not None
+    assert second is not None
+    assert offsets(first) == [(0, 0), (0, 2)]
+    assert offsets(second) == [(0, 1)]
+
+
+def test_a_batch_never_exceeds_its_bytes() -> None:
+    b = batcher(max_size=10, max_bytes=100)
+    b.add([item(0, size=60), item(1, size=60)])
+    due = b.next_batch(0.0)
+    assert due is not None
+    assert due[1] is ReleaseReason.COST
+    assert offsets(due) == [(0, 0)]
+
+
+def test_a_rare_shape_is_not_starved_by_a_full_one() -> None:
+    b = batcher(max_size=2, wait=0.1)
+    b.add([item(0, shape="rare", at=0.0)])
+    b.add([item(n, shape="common", at=0.05) for n in range(1, 9)])
+    due = b.next_batch(0.1)
+    assert due is not None
+    assert offsets(due) == [(0, 0)]
+
+
+def test_partitions_of_the_same_age_take_turns() -> None:
+    b = batcher(max_size=2)
+    b.add([item(n, 0) for n in range(4)])
+    b.add([item(n, 1) for n in range(4)])
+    firsts = [offsets(b.next_batch(0.0))[0][0] for _ in range(4)]
+    assert firsts == [0, 1, 0, 1]
+
+
+def test_draining_releases_what_is_there() -> None:
+    b = batcher()
+    b.add([item(0)])
+    due = b.next_batch(0.0, draining=True)
+    assert due is not None
+    assert due[1] is ReleaseReason.DRAIN
+
+
+def test_a_dropped_partition_leaves_nothing_behind() -> None:
+    b = batcher()
+    b.add([item(0, 0), item(1, 0), item(0, 1)])
+    assert b.drop(("requests", 0)) == 2
+    assert len(b) == 1
+    due = b.next_batch(1.0)
+    assert due is not None
+    assert offsets(due) == [(1, 0)]
+    assert b.next_release_at() is None
+
+
+def test_an_expired_record_never_enters_a_batch() -> None:
+    b = batcher(max_size=2)
+    first, second, third = item(0), item(1), item(2)
+    b.add([first, second, third])
+    b.discard(answered(first))
+    assert len(b) == 2
+    due = b.next_batch(0.0)
+    assert due is not None
+    assert offsets(due) == [(0, 1), (0, 2)]
+    assert len(b) == 0
+
+
+@given(
+    arrivals=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integers(1, 60), st.booleans()), max_size=60
+    ),
+    max_size=st.integers(1, 7),
+)
+def test_every_record_leaves_once_in_partition_and_shape_order_within_the_limits(
+    arrivals: list[tuple[int, str, int, bool]], max_size: int
+) -> None:
+    b = batcher(max_size=max_size, max_bytes=60, wait=1.0)
+    now, offset = 0.0, dict.fromkeys(range(4), 0)
+    seen: list[tuple[int, str, int]] = []
+
+    def release(draining: bool) -> None:
+        while (due := b.next_batch(now, draining=draining)) is not None:
+            items, _ = due
+            assert 1 <= len(items) <= max_size
+            assert len(items) == 1 or sum(one.payload_bytes for one in items) <= 60
+            assert len({one.shape_key for one in items}) == 1
+            seen.extend((one.request.partition, str(one.shape_key), one.request.offset) for one in items)
+
+    for partition, shape, size, run in arrivals:
+        now += 0.3
+        b.add([item(offset[partition], partition, at=now, shape=shape, size=size)])
+        offset[partition] += 1
+        if run:
+            release(draining=False)
+            assert b.next_release_at() is None or b.next_release_at() > now  # type: ignore[operator]  # just checked
+    release(draining=True)
+    assert len(b) == 0
+    assert len(seen) == len(set(seen)) == len(arrivals)
+    for partition in range(4):
+        for shape in "ab":
+            mine = [n for p, s, n in seen if (p, s) == (partition, shape)]
+            assert mine == sorted(mine)

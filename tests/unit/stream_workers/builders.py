@@ -1,0 +1,54 @@
+"""Builders with defaults: a test names only what it varies."""
+
+from collections.abc import Sequence
+
+from schemas.records import JSON, Request, Timings
+from stream_workers.batching.work import Answer, ServedVersion, WorkItem
+
+VERSION = ServedVersion("m", "v1", 1)
+TIMINGS = Timings(1.0, 2.0, 4)
+
+
+def request(
+    offset: int = 0,
+    partition: int = 0,
+    *,
+    topic: str = "requests",
+    key: bytes | None = b"k",
+    payload: bytes | None = b"{}",
+    content_type: str = JSON,
+    deadline_ms: int = 0,
+    headers: Sequence[tuple[str, bytes]] = (),
+    traceparent: str = "",
+) -> Request:
+    return Request(
+        id=f"{topic}-{partition}-{offset}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp_ms=1000,
+        key=key,
+        payload=payload,
+        content_type=content_type,
+        deadline_ms=deadline_ms,
+        headers=tuple(headers),
+        traceparent=traceparent,
+    )
+
+
+def item(
+    offset: int = 0,
+    partition: int = 0,
+    *,
+    at: float = 0.0,
+    assignment: int = 1,
+    shape: str = "s",
+    size: int = 10,
+    deadline_ms: int = 0,
+) -> WorkItem:
+    return WorkItem(request(offset, partition, deadline_ms=deadline_ms), assignment, at, shape, size)
+
+
+def answered(work_item: WorkItem) -> WorkItem:
+    work_item.outcome = Answer(b"1", VERSION, TIMINGS)
+    return work_item
