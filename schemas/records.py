@@ -144,5 +144,5 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     time_ms: int
     payload_omitted: bool
-    """True when the payload was too large to travel again: `payload` is empty and the source position is the pointer."""
+    """True when the payload was too large to travel again: it is empty here, and the source position is the pointer."""
     position: Position

@@ -15,8 +15,13 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _KINDS = {Answer: "ok", Expired: "expired", Rejected: "dead_letter", Skipped: "skipped"}
 
 
+def new_registry() -> CollectorRegistry:
+    """A registry of one's own: nothing is registered globally."""
+    return CollectorRegistry()
+
+
 class WorkerMetrics:
-    """Counts what one member does. Labels are bounded: outcome kinds, reasons and error codes, never a stream or an id."""
+    """Counts what one member does. Labels are bounded: kinds, reasons and codes, never a stream or an id."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

@@ -1,10 +1,9 @@
-"""Which version this member should serve: fixed by the settings, or the active one in Redis, read by a thread of its own.
+"""Which version this member should serve: fixed by the settings, or the active one in Redis, read by its own thread.
 
 Redis may be down at any time: at start the last known timeline from the state folder serves, later the one in memory.
 Nothing on the path of a record waits for it.
 """
 
-import os
 import tempfile
 import threading
 import time
@@ -42,7 +41,7 @@ class LastKnownTimeline:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(encode_timeline(timeline))
-            os.replace(file.name, self._path)
+            Path(file.name).replace(self._path)
         except OSError as error:
             _log.warning("last known version not saved", reason=error.strerror)
 
@@ -71,7 +70,7 @@ class VersionFollower:
     def await_first(self, should_stop: Callable[[], bool]) -> ServedVersion | None:
         """Return the version to begin with; None when told to stop. Raises StartUpTimeoutError.
 
-        Without an answer from Redis the last known version serves, if there is one; else a clear line is logged per try.
+        Without an answer from Redis the last known version serves, if there is one; else each try logs a clear line.
         """
         pinned = self._settings.model.version
         if pinned is not None:

@@ -26,7 +26,7 @@ def _group() -> None:
     """Work with refused requests."""
 
 
-def replay(  # noqa: PLR0913 - one parameter per option
+def replay(
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="Only this request; may be repeated.")] = None,

@@ -97,7 +97,7 @@ def _printer(output: Format) -> "Callable[[Outcome], None]":
     from producers.outcome_lines import COLUMNS, outcome_cells, outcome_line  # noqa: PLC0415
 
     if output is Format.JSONL:
-        return lambda outcome: print(outcome_line(outcome).decode(), flush=True)  # noqa: T201 - the command's output
+        return lambda outcome: print(outcome_line(outcome).decode(), flush=True)
 
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -4,6 +4,8 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -45,18 +47,14 @@ def up(
         default_data_dir,
     )
 
-    # SIGTERM then takes the same way out as Ctrl-C.
-    signal.signal(signal.SIGTERM, _interrupt)
-    with show_progress() as say:
-        stack = LocalStack(
-            data_dir or default_data_dir(), kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say
-        )
-        stack.start()
-    try:
+    where = data_dir or default_data_dir()
+    with _sigterm_as_ctrl_c(), ExitStack() as cleanup:
+        with show_progress() as say:
+            stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
+            cleanup.callback(stack.stop)
+            stack.start()
         _announce(stack)
         last_words = _wait_for_the_end(stack)
-    finally:
-        stack.stop()
     if last_words is not None:
         print(f"headrace: {last_words}", file=sys.stderr)
         raise typer.Exit(ExitCode.FAILED)
@@ -79,6 +77,15 @@ def _wait_for_the_end(stack: "LocalStack") -> str | None:
             time.sleep(CHECK_SECONDS)
     except KeyboardInterrupt:
         return None
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

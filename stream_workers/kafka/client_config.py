@@ -12,7 +12,7 @@ from schemas.settings import KafkaSettings, Settings
 Config = dict[str, Any]
 
 RECONNECT_BACKOFF_MS = 100
-"""Shortest pause before a reconnect, less librdkafka's jitter of a quarter. What took less time cannot hold a reconnect."""
+"""Shortest pause before a reconnect, less librdkafka's jitter of a quarter."""
 FETCH_BYTES = 16 << 20
 RECEIVE_BYTES = 32 << 20
 """Largest reply and, for compressed batches, the largest unfolded size: the first of three heights of limits."""
@@ -52,7 +52,8 @@ def connection_config(kafka: KafkaSettings, client_id: str) -> Config:
 
 def consumer_config(settings: Settings, identity: str, on_error: Callable[[KafkaError], None]) -> Config:
     """A static member of the classic protocol. Offsets are committed by the settlement only, and a missing or
-    out-of-range offset is an event that we answer, never a silent jump."""
+    out-of-range offset is an event that we answer, never a silent jump.
+    """
     worker = settings.worker
     return connection_config(settings.kafka, identity) | {
         "group.id": worker.group,

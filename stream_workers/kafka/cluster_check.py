@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from schemas.errors import ConfigurationError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
@@ -71,5 +73,6 @@ def _check_sizes(admin: AdminClient, settings: Settings) -> None:
         if limit < largest:
             raise ConfigurationError(
                 f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus headers may take"
-                f" {largest}; raise the one or lower limits.result_bytes below {limit - largest + settings.limits.result_bytes}"
+                f" {largest}; raise the one, or lower limits.result_bytes to"
+                f" {max(0, limit - largest + settings.limits.result_bytes)}"
             )

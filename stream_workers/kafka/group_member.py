@@ -146,7 +146,7 @@ class GroupMember:
         self._open().seek(TopicPartition(*partition, offset))
 
     def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
-        """Commit offsets without a transaction (at-least-once only). A failure is logged: it can repeat work, not lose any."""
+        """Commit offsets without a transaction (at-least-once). A failure is logged: it repeats work, loses none."""
         positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
         try:
             if wait:
@@ -167,7 +167,7 @@ class GroupMember:
             raise UnavailableError("the member has not joined its group")
         return self._consumer
 
-    def _read(self, message: Message, polled: Polled) -> None:
+    def _read(self, message: Any, polled: Polled) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         timestamp_ms, key, payload, headers = message.timestamp()[1], message.key(), message.value(), message.headers()
         try:
@@ -187,7 +187,7 @@ class GroupMember:
             )
         polled.requests.append(request)
 
-    def _note_error(self, message: Message, error: KafkaError, polled: Polled) -> None:
+    def _note_error(self, message: Any, error: KafkaError, polled: Polled) -> None:
         code = error.code()
         if error.fatal():
             raise FencedError(f"consumer {self._identity}: {error.str()}")

@@ -31,6 +31,9 @@ _log = structlog.get_logger("settlement")
 class OutcomeWriter(Protocol):
     """What the settlement needs of Kafka. `begin`, any number of `send`, then `commit` or `start_over`."""
 
+    retirements: int
+    """Producers that were replaced."""
+
     def open(self) -> None:
         """Connect and, with transactions, fence every earlier holder of this identity."""
 

@@ -1,7 +1,7 @@
 """Decides whether a finished transaction was clean. Pure.
 
 A commit message that is cut off and sent again can arrive late and commit the *next* transaction of the same producer,
-half-written or aborted. librdkafka hides the cut; its statistics show it as a risen `disconnects` or `txretries` of some
+half-written or aborted. librdkafka hides the cut; its statistics show it as risen `disconnects` or `txretries` of some
 broker. A step that took less time than the shortest reconnect pause cannot contain a reconnect, so the usual quick
 commit needs no statistics at all; after a slow one the next statistics decide.
 """
