@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,11 @@ def run_demo(options: DemoOptions, console: Console, screen: Screen) -> bool:
     _make_folders(options.out, options.home)
     announce = _announcer(console, began)
     announce("reading three clips and six photographs from installed packages")
-    footage = load_footage(options.frames_per_second)
     paths = StagePaths(options.home, keepsakes.worker_log)
-    with Stage(paths, announce, keep_data=options.keep) as stage:
+    with ThreadPoolExecutor(1) as pool, ExitStack() as opened:
+        reading = pool.submit(load_footage, options.frames_per_second)
+        stage = opened.enter_context(Stage(paths, announce, keep_data=options.keep))
+        footage = reading.result()
         performance = _perform(stage, footage, options, screen)
         announce("stopping the worker and reading all outcomes again from offset 0")
         stage.stop_worker()
