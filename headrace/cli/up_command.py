@@ -67,7 +67,7 @@ def _announce(stack: "LocalStack") -> None:
 
 
 def _stay_up(stack: "LocalStack") -> str | None:
-    """Say where the stack is and wait until a server dies, returning its last words, or until Ctrl-C, returning None."""
+    """Say where the stack is and wait: until a server dies, returning its last words, or until Ctrl-C."""
     try:
         # Inside the try: whoever reads the addresses may ask us to stop in the very next moment.
         _announce(stack)
