@@ -125,7 +125,8 @@ def report(console: Console, keepsakes: Keepsakes, books: Books, summary: dict[s
         console.print(
             f"kill: member {kill['pid']} by SIGKILL; longest pause {kill['longest_pause_seconds']:.2f} s"
             f" (partition {kill['partition']}, stream {kill['stream']});"
-            f" before the kill {kill['longest_pause_before_seconds'] or 0:.2f} s"
+            f" before the kill {kill['longest_pause_before_seconds'] or 0:.2f} s",
+            soft_wrap=True,
         )
     latencies = [milliseconds(summary[f"latency_p{percent}_seconds"]) for percent in (50, 99)]
     console.print(f"latency from publish to read: p50 {latencies[0]}, p99 {latencies[1]}, the kill included")
