@@ -93,7 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None
     status: Status
     output: msgspec.Raw | None
-    """None when the request expired, else the model's answer as JSON text; `msgspec.json.decode(result.output)` gives Python values."""
+    """The model's answer as JSON text, None when the request expired; `msgspec.json.decode(result.output)` reads it."""
     source: Position
     timings: Timings
     model: str

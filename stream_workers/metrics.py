@@ -61,6 +61,9 @@ class WorkerMetrics:
         )
         self.fenced = Gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.", registry=registry)
         self.breaker = Gauge("headrace_breaker_open", "1 while the model fails on everything.", registry=registry)
+        self.refused_versions = Counter(
+            "headrace_refused_versions", "Versions that could not be loaded.", registry=registry
+        )
         self.pointer_epoch = Gauge("headrace_pointer_epoch", "Epoch of the version in use.", registry=registry)
         self.pointer_stale = Gauge(
             "headrace_pointer_stale_seconds", "Since the active version was last read.", registry=registry

@@ -26,6 +26,10 @@ class MemberDoor(Protocol):
     def join(self, listener: RebalanceListener) -> None:
         """Subscribe."""
 
+    @property
+    def is_member(self) -> bool:
+        """True while it has an identity in the group."""
+
     def poll(self, max_records: int, wait_seconds: float) -> Polled:
         """Fetch what is there."""
 

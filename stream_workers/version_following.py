@@ -67,10 +67,12 @@ class VersionFollower:
         self._lock = threading.Lock()
         self._change: ServedVersion | None = None
 
-    def await_first(self, should_stop: Callable[[], bool]) -> ServedVersion | None:
+    def await_first(
+        self, should_stop: Callable[[], bool], on_wait: Callable[[str], None]
+    ) -> ServedVersion | None:
         """Return the version to begin with; None when told to stop. Raises StartUpTimeoutError.
 
-        Without an answer from Redis the last known version serves, if there is one; else each try logs a clear line.
+        Without an answer from Redis the last known version serves, if there is one; else `on_wait` is told per try.
         """
         pinned = self._settings.model.version
         if pinned is not None:
@@ -84,7 +86,7 @@ class VersionFollower:
                 return self._newest(self._watch.known)
             if self._clock() >= give_up_at:
                 raise StartUpTimeoutError(reason or self._nothing_active())
-            _log.warning("waiting", reason=reason or self._nothing_active())
+            on_wait(reason or self._nothing_active())
             self._pause(self._settings.redis.poll_seconds)
         return None
 
@@ -98,6 +100,11 @@ class VersionFollower:
         with self._lock:
             change, self._change = self._change, None
             return change
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the newest decision that was seen; 0 while the version is fixed."""
+        return self._watch.known.epoch if self._watch.known is not None else 0
 
     def stale_seconds(self) -> float:
         """Seconds since the active version was last confirmed; 0 while the version is fixed."""

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 from schemas.errors import UnavailableError
 
 if TYPE_CHECKING:
     from producers.outcomes import Outcome
     from producers.result_reader import ResultReader
-
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 
 class Format(enum.StrEnum):
@@ -77,11 +75,11 @@ def results(  # noqa: PLR0913 - one parameter per option
                 if printed == count or (ids and not wanted):
                     break
     except KeyboardInterrupt:
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if wanted:
         raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
     if ids and not all_ok:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _read(reader: "ResultReader", *, follow: bool, deadline: float | None) -> "Iterator[Outcome]":

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import structlog
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
@@ -18,8 +17,6 @@ _CALL_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 _ENVELOPE_BYTES = 8192
 
-_log = structlog.get_logger("start-up")
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
@@ -29,8 +26,10 @@ class ClusterFacts:
     """By topic: requests, results and dead letters."""
 
 
-def await_cluster(settings: Settings, give_up_at: float, clock: Callable[[], float] = time.monotonic) -> ClusterFacts:
-    """Wait until Kafka answers and every topic is there; a line per try says what is missing.
+def await_cluster(
+    settings: Settings, give_up_at: float, on_wait: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> ClusterFacts:
+    """Wait until Kafka answers and every topic is there; `on_wait` is told per try what is missing.
 
     Raises StartUpTimeoutError after `give_up_at`, and at once ConfigurationError for topics that can never work.
     """
@@ -41,8 +40,7 @@ def await_cluster(settings: Settings, give_up_at: float, clock: Callable[[], flo
         except UnavailableError as error:
             if clock() >= give_up_at:
                 raise StartUpTimeoutError(str(error)) from error
-            _log.warning("waiting", reason=str(error))
-            admin.poll(_RETRY_SECONDS)
+            on_wait(str(error))
             time.sleep(_RETRY_SECONDS)
 
 

@@ -79,6 +79,7 @@ class GroupMember:
         self._identity = identity
         self._consumer: Consumer | None = None
         self._serial = 0
+        self._is_member = False
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
         self._resets: dict[PartitionKey, int | None] = {}
 
@@ -124,11 +125,17 @@ class GroupMember:
                 self._note_error(message, error, polled)
         return polled
 
+    @property
+    def is_member(self) -> bool:
+        """True when the last snapshot found an identity in the group."""
+        return self._is_member
+
     def snapshot(self) -> GroupSnapshot | None:
         """Take this member's identity in the group, or None while it has none. Take it right after a poll."""
         consumer = self._open()
         # The metadata keeps its old generation after the membership is lost; the member id does not.
-        if not consumer.memberid():
+        self._is_member = bool(consumer.memberid())
+        if not self._is_member:
             return None
         self._serial += 1
         return GroupSnapshot(consumer.consumer_group_metadata(), self._serial)
