@@ -123,21 +123,16 @@ class Audit:
         if self._options.group is None:
             return None
         committed = self._access.committed(self._options.group)
+        needed = ledger.next_offsets()
         for (topic, number), end in sorted(ends.items()):
             offset = committed.get((topic, number))
             place = f"{topic}-{number} ends at {end}, {self._options.group} has committed {offset}"
             if offset is not None and offset > end:
                 ledger.findings.add(Kind.GROUP_AHEAD, place)
-            elif (offset or 0) < end and not self._holds_nothing(topic, number, end):
+            # Not the end itself: transaction markers may lie behind the last request.
+            elif (offset or 0) < needed.get((topic, number), 0):
                 ledger.findings.add(Kind.GROUP_BEHIND, place)
         return committed
-
-    def _holds_nothing(self, topic: str, number: int, end: int) -> bool:
-        """A partition whose records are all deleted, or all before the audit, needs no commit."""
-        return max(self._start(topic, number), self._options.since.get((topic, number), 0)) >= end
-
-    def _start(self, topic: str, number: int) -> int:
-        return self._access.offsets([topic], Edge.START).get((topic, number), 0)
 
     def _report(self, ledger: Ledger, sighting: Sighting | None, tombstones: int) -> AuditReport:
         checked = ["sent-file" if self._options.sent_file else "request topics", "outcomes", "open transactions"]

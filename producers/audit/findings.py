@@ -25,7 +25,7 @@ class Kind(enum.StrEnum):
     UNSTABLE = "unstable"
     """An outcome that only one of the two readers saw."""
     GROUP_BEHIND = "group_behind"
-    """A group that has not committed the end of a request partition."""
+    """A group that has not committed the last request of a partition."""
     GROUP_AHEAD = "group_ahead"
     """A group that has committed beyond the end of a partition, or beyond a request that has no outcome."""
     HANGING = "hanging"

@@ -104,6 +104,10 @@ class Ledger:
             self._find_missing(partition, source, committed or {})
             self._find_older_versions(partition, source)
 
+    def next_offsets(self) -> dict[Partition, int]:
+        """Tell, by source partition, the offset behind the last request entered."""
+        return {partition: max(source.sent) + 1 for partition, source in self._sources.items() if source.sent}
+
     def _since(self, position: Position) -> int:
         return self._bounds.since.get((position.topic, position.partition), 0)
 
