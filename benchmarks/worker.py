@@ -4,7 +4,7 @@
 
 Every contestant of a round reads the same backlog from the same broker with a consumer group of its own and writes to a
 fresh topic. The clock starts when a tenth of the answers is readable and stops when all are, as a read_committed reader
-sees it, so start-up does not count and a transaction counts only once it is committed. Records are counted, not assumed.
+sees it: start-up does not count, and a transaction counts once it is committed. Records are counted, not assumed.
 """
 
 import argparse
@@ -95,7 +95,14 @@ class Bench:
             command = [sys.executable, "-m", "benchmarks.contestants", contestant, "--workload", workload.name]
             command += ["--bootstrap", self._bootstrap, "--requests", f"{workload.name}-requests", "--results", results]
         else:
-            command = [sys.executable, "-m", "headrace", "worker", "--config", str(self._config(workload, contestant, results))]
+            command = [
+                sys.executable,
+                "-m",
+                "headrace",
+                "worker",
+                "--config",
+                str(self._config(workload, contestant, results)),
+            ]
         log = (self._folder / f"{results}.log").open("wb")
         process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": os.getcwd()})  # noqa: S603, PTH109 - our own modules
         try:
@@ -109,7 +116,11 @@ class Bench:
         path = self._folder / f"{results}.yaml"
         config = {
             "kafka": {"bootstrap": self._bootstrap},
-            "topics": {"requests": [f"{workload.name}-requests"], "results": results, "dead_letters": f"{results}-dead"},
+            "topics": {
+                "requests": [f"{workload.name}-requests"],
+                "results": results,
+                "dead_letters": f"{results}-dead",
+            },
             "store": {"root": str(self._folder / "models"), "cache_dir": str(self._folder / "cache")},
             "model": {
                 "name": workload.name,

@@ -3,9 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry
-
 from producers.batch_span import batch_span
+
 from schemas.settings import Delivery, Settings
 from stream_workers.batching.batcher import Batcher, BatchLimits
 from stream_workers.batching.deadlines import DeadlineWatch
@@ -18,7 +17,7 @@ from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
 from stream_workers.kafka.outcome_writers import IdempotentWriter, OutcomeWriter, TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
-from stream_workers.metrics import WorkerMetrics
+from stream_workers.metrics import WorkerMetrics, new_registry
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.contract import ModelPool
 from stream_workers.rebalancing import PartitionLifecycle
@@ -47,7 +46,7 @@ def build_parts(
             hold_seconds=settings.worker.transaction_timeout_ms / 2000,
         ),
         pool=pool,
-        metrics=WorkerMetrics(CollectorRegistry()),
+        metrics=WorkerMetrics(new_registry()),
         batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_wait_ms / 1000)),
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),

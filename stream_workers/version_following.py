@@ -1,10 +1,9 @@
-"""Which version this member should serve: fixed by the settings, or the active one in Redis, read by a thread of its own.
+"""Which version this member should serve: fixed by the settings, or the active one in Redis, read by its own thread.
 
 Redis may be down at any time: at start the last known timeline from the state folder serves, later the one in memory.
 Nothing on the path of a record waits for it.
 """
 
-import os
 import tempfile
 import threading
 import time
@@ -42,7 +41,7 @@ class LastKnownTimeline:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(encode_timeline(timeline))
-            os.replace(file.name, self._path)
+            Path(file.name).replace(self._path)
         except OSError as error:
             _log.warning("last known version not saved", reason=error.strerror)
 
@@ -68,10 +67,10 @@ class VersionFollower:
         self._lock = threading.Lock()
         self._change: ServedVersion | None = None
 
-    def await_first(self, should_stop: Callable[[], bool]) -> ServedVersion | None:
+    def await_first(self, should_stop: Callable[[], bool], on_wait: Callable[[str], None]) -> ServedVersion | None:
         """Return the version to begin with; None when told to stop. Raises StartUpTimeoutError.
 
-        Without an answer from Redis the last known version serves, if there is one; else a clear line is logged per try.
+        Without an answer from Redis the last known version serves, if there is one; else `on_wait` is told per try.
         """
         pinned = self._settings.model.version
         if pinned is not None:
@@ -85,7 +84,7 @@ class VersionFollower:
                 return self._newest(self._watch.known)
             if self._clock() >= give_up_at:
                 raise StartUpTimeoutError(reason or self._nothing_active())
-            _log.warning("waiting", reason=reason or self._nothing_active())
+            on_wait(reason or self._nothing_active())
             self._pause(self._settings.redis.poll_seconds)
         return None
 
@@ -99,6 +98,11 @@ class VersionFollower:
         with self._lock:
             change, self._change = self._change, None
             return change
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the newest decision that was seen; 0 while the version is fixed."""
+        return self._watch.known.epoch if self._watch.known is not None else 0
 
     def stale_seconds(self) -> float:
         """Seconds since the active version was last confirmed; 0 while the version is fixed."""

@@ -3,10 +3,9 @@
 import http.client
 import shutil
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +15,14 @@ from typing import Any, Self
 import yaml
 from pydantic import SecretStr
 
+from headrace.demo.background_command import BackgroundCommand
 from headrace.demo.process_table import ChildProcess, children_of
 from headrace.local_stack.service_process import ServiceProcess
 from headrace.local_stack.stack import LocalStack
-from headrace.local_stack.tether import tethered_command
 from model_store.live_versions import LiveVersions
 from model_store.store import ModelStore
 from producers.topics import create_topics
-from schemas.errors import ModelStoreError, UnavailableError, scrub
+from schemas.errors import ModelStoreError, UnavailableError
 from schemas.settings import ENV_PREFIX, KafkaSettings, RedisSettings, TopicSettings
 
 MODEL = "imagenet"
@@ -75,20 +74,25 @@ class Stage:
         self._announce = announce
         self._stack = LocalStack(paths.stack, fresh=True, on_progress=announce)
         self._worker = ServiceProcess("headrace worker", paths.worker_log)
+        command = [sys.executable, "-m", "headrace", "models", "publish-demo"]
+        environment = {f"{ENV_PREFIX}STORE__ROOT": str(paths.models)}
+        self._publishing = BackgroundCommand("headrace models publish-demo", command, environment)
         self._exit = ExitStack()
         self._health_port = 0
 
     def __enter__(self) -> Self:
         """Bring everything up. Raises UnavailableError or ConfigurationError; nothing is left running then."""
         with ExitStack() as undo:
+            self._begin_publishing(undo)
             self._stack.start()
             undo.callback(self._close_stack)
             self._write_configuration()
-            self._publish_models()
+            self._publishing.wait(_PUBLISH_LIMIT_SECONDS)
+            self._activate_first_version()
             create_topics(self.kafka, TOPICS, partitions=PARTITIONS)
             self._announce(f"starting a worker with {MEMBERS} members, each with one single-threaded model instance")
             undo.callback(self.stop_worker)
-            self._worker.start(self._command("worker"), self._is_ready, _READY_LIMIT_SECONDS)
+            self._worker.start(self._worker_command(), self._is_ready, _READY_LIMIT_SECONDS)
             self._exit = undo.pop_all()
         return self
 
@@ -137,24 +141,22 @@ class Stage:
         values = stage_settings(self._stack.environment(), self.paths, self._health_port)
         self.paths.configuration.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
-    def _publish_models(self) -> None:
-        """Publish what an earlier run has not left, and make the first version the active one."""
+    def _begin_publishing(self, undo: ExitStack) -> None:
+        """Publish what an earlier run has not left. It needs neither server, so it runs while they start."""
         if not has_versions(self.paths.models):
             self._announce("publishing three versions of EfficientNet-Lite (kept for the next run)")
-            self._run_headrace("models", "publish-demo")
+            undo.callback(self._publishing.kill)
+            self._publishing.start()
+
+    def _activate_first_version(self) -> None:
         versions = LiveVersions(RedisSettings(url=SecretStr(self._stack.redis_url)))
         try:
             versions.activate(MODEL, VERSIONS[0], expected_epoch=0, now_ms=int(time.time() * 1000))
         finally:
             versions.close()
 
-    def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "headrace", *arguments, "--config", str(self.paths.configuration)]
-
-    def _run_headrace(self, *arguments: str) -> None:
-        done = run_tethered(self._command(*arguments), _PUBLISH_LIMIT_SECONDS)
-        if done.returncode != 0:
-            raise UnavailableError(f"headrace {' '.join(arguments)}: {scrub(done.stdout.strip()[-800:])}")
+    def _worker_command(self) -> list[str]:
+        return [sys.executable, "-m", "headrace", "worker", "--config", str(self.paths.configuration)]
 
     def _is_ready(self) -> bool:
         try:
@@ -201,19 +203,3 @@ def find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def run_tethered(command: Sequence[str], limit_seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, both outputs in `stdout`. Raises UnavailableError when it takes too long."""
-    try:
-        return subprocess.run(  # noqa: S603 - the command is built here, without a shell
-            tethered_command(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=limit_seconds,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{' '.join(command[2:5])}: {error}") from error

@@ -68,10 +68,12 @@ def publish_demo(store: ModelStore) -> Iterator[tuple[ResolvedVersion, bool]]:
 def read_labels() -> tuple[str, ...]:
     """The thousand class names of ImageNet, in the order of the network's outputs."""
     try:
-        from torchvision.models import _meta  # type: ignore[import-untyped]  # it ships no types
+        from torchvision.models import (  # noqa: PLC0415 - extra `demo`
+            _meta,
+        )
     except ImportError:
         raise ConfigurationError("torchvision is not installed: install headrace[demo]") from None
-    return tuple(_meta._IMAGENET_CATEGORIES)
+    return tuple(_meta._IMAGENET_CATEGORIES)  # noqa: SLF001 - the only installed copy of the names
 
 
 def _convert(pinned: PinnedWeights, target: Path) -> None:

@@ -37,7 +37,9 @@ class EfficientNetLite(InferenceModel):
 
     def build(self) -> Any:
         """The network, without weights."""
-        from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]  # it ships no types
+        from efficientnet_lite_pytorch import (  # noqa: PLC0415 - extra `demo`
+            EfficientNet,
+        )
 
         return EfficientNet.from_name(f"efficientnet-{self.variant}")
 
@@ -48,7 +50,7 @@ class EfficientNetLite(InferenceModel):
         square = _cut_centre(_resize_shorter(picture, resized), self.side)
         return np.ascontiguousarray(((np.asarray(square, np.float32) - _MEAN) / _SPREAD).transpose(2, 0, 1))
 
-    def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:
+    def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
         """The five likeliest classes of each picture, likeliest first: label, index and probability."""
         logits: npt.NDArray[np.float64] = outputs.double().numpy()
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -19,7 +19,7 @@ class OutRecord(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: list[tuple[str, str | bytes | None]]
 
 
 class OutcomeEncoder:
@@ -42,7 +42,7 @@ class OutcomeEncoder:
         self._worker = worker
         self._counts = partition_counts
         self._wall_clock = wall_clock
-        self._shared_headers: dict[ServedVersion, list[tuple[str, bytes]]] = {}
+        self._shared_headers: dict[ServedVersion, list[tuple[str, str | bytes | None]]] = {}
         self._results = settings.topics.results
         self._result_partitions = partition_counts.get(settings.topics.results, 0)
         self._timings: Timings | None = None
@@ -95,17 +95,19 @@ class OutcomeEncoder:
         if omitted:
             # The source position is the pointer to what is left out; a dead letter itself always fits.
             bare = msgspec.structs.replace(request, headers=())
-        headers = encode_dead_letter_headers(
-            bare if omitted else request,
-            rejected.error,
-            group=self._group,
-            worker=self._worker,
-            model=rejected.version.model,
-            version=rejected.version.version,
-            epoch=rejected.version.epoch,
-            time_ms=int(self._wall_clock() * 1000),
-            payload_omitted=omitted,
-        )
+        headers: list[tuple[str, str | bytes | None]] = [
+            *encode_dead_letter_headers(
+                bare if omitted else request,
+                rejected.error,
+                group=self._group,
+                worker=self._worker,
+                model=rejected.version.model,
+                version=rejected.version.version,
+                epoch=rejected.version.epoch,
+                time_ms=int(self._wall_clock() * 1000),
+                payload_omitted=omitted,
+            )
+        ]
         key = request.key if len(request.key or b"") <= self._limits.key_bytes else None
         topic = self._topics.dead_letters
         payload = b"" if omitted else request.payload

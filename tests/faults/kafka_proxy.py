@@ -1,7 +1,7 @@
 """A frame-aware Kafka proxy: holds, drops, delays or resets chosen requests, to make rare network faults certain.
 
-Clients reach it through a broker listener that advertises the proxy's port. It reads the first eight bytes of each request
-frame (length, API key, version, correlation id) and passes everything else on untouched.
+Clients reach it through a broker listener that advertises the proxy's port. It reads the first twelve bytes of each
+request frame (length, API key, version, correlation id) and passes everything else on untouched.
 """
 
 import asyncio
@@ -70,8 +70,8 @@ class KafkaProxy:
     def hold(self, api_key: int, nth: int = 1, *, deliver_after: float | None = 3.0, cut: bool = True) -> Fault:
         """Keep the nth such request for `deliver_after` seconds (None: until `release()`), then deliver it alone.
 
-        With `cut` the client's connection is closed at once, so it reconnects and tries again; without, the client waits
-        and gets no answer to this request on its connection.
+        With `cut` the client's connection is closed at once, so it reconnects and tries again; without, the client gets
+        no answer to this request and waits.
         """
         return self._arm(Fault(Action.HOLD, api_key, nth, seconds=deliver_after, cut=cut))
 

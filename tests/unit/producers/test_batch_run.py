@@ -140,7 +140,8 @@ def test_a_checkpoint_does_not_pass_outcomes_that_are_only_held_in_memory(job):
     answered = lines.index(next(line for line in lines if line.get("row") == 7))
     before = [line["outcomes"] for line in lines[:answered] if line["type"] == "mark"]
     after = [line["outcomes"] for line in lines[answered:] if line["type"] == "mark"]
-    assert before and not any(before)
+    assert before
+    assert not any(before)
     assert after[-1] == [["results", 0, 8]]
 
 

@@ -28,9 +28,7 @@ class Broker:
             frontier.settle(row, Position(TOPIC, partition, self.logs[partition].index(row)))
 
     def scan(self, positions: dict[tuple[str, int], int]) -> set[int]:
-        return {
-            row for partition, log in enumerate(self.logs) for row in log[positions.get((TOPIC, partition), 0) :]
-        }
+        return {row for partition, log in enumerate(self.logs) for row in log[positions.get((TOPIC, partition), 0) :]}
 
 
 def run_until_crash(broker: Broker, marks: list[PublishMark], rows: int, dice: random.Random, steps: int) -> None:
