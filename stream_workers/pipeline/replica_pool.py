@@ -110,6 +110,14 @@ class ReplicaPool:
         self._release_idle()
         return outcomes
 
+    def close(self) -> None:
+        """Drop every replica; their processes go on, for the next member."""
+        for replica in self._replicas.values():
+            replica.close()
+        self._replicas.clear()
+        self._serving.clear()
+        self._selector.close()
+
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def _serve_socket(self, replica: Replica, mask: int, now: float) -> list[BatchOutcome]:

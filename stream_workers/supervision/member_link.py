@@ -62,6 +62,10 @@ class MemberLink:
         link._early = early
         return link
 
+    def close(self) -> None:
+        """Close the channel: the supervisor's end of file."""
+        self._channel.close()
+
     # -- the member's main loop ----------------------------------------------------------------------------------------
 
     def send_status(self, *, ready: bool, reasons: Sequence[str] = (), metrics: str = "") -> None:

@@ -81,7 +81,7 @@ class LocalFleet:
     def connect(self) -> None:
         """Begin a new member, as after the death of the one before."""
         if self._channel is not None:
-            self._channel.close()
+            self._leave()
             self.fleet.lose_member(time.monotonic())
         ours, theirs = make_pair()
         self._channel = ControlChannel(ours, from_member_decoder)
@@ -149,8 +149,13 @@ class LocalFleet:
         for instance in list(self.fleet.instances.values()):
             instance.kill(None)
             self.fleet.on_exit(instance, instance.child.reap(), now)
+        self._leave()
+
+    def _leave(self) -> None:
         if self._channel is not None:
             self._channel.close()
+            self.pool.close()
+            self.link.close()
 
     def _post(self, message: Message, descriptors: Sequence[int]) -> None:
         if self._channel is None:
