@@ -78,7 +78,7 @@ def _decode_jpeg(data: Bytes, max_pixels: int, size_hint: tuple[int, int] | None
 def _decode_fast(data: Bytes, size: tuple[int, int], hint: tuple[int, int] | None) -> Pixels | None:
     """Decode by libjpeg-turbo, or return None for Pillow to decide: not installed, or the file is not quite sound."""
     try:
-        import simplejpeg  # type: ignore[import-untyped]  # it ships no types
+        import simplejpeg  # noqa: PLC0415 - only workers have it
     except ImportError:
         return None
     low_height, low_width = hint or (0, 0)

@@ -65,7 +65,7 @@ class InferenceModel:
         """Run the module on one batch input, in inference mode."""
         return module(inputs)
 
-    def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:
+    def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
         """Return exactly `count` answers that JSON can hold, in order; an array or tensor counts by its first axis.
 
         `outputs` are on the CPU.

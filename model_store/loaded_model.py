@@ -55,8 +55,10 @@ class LoadedModel:
         answers: list[Answer | None] = [None] * len(payloads)
         for indices, inputs in self._batch_inputs(payloads, answers, progress):
             progress(WHOLE_BATCH)
+            limit = payloads[indices[0]].limits.result_bytes
             for index, answer in zip(indices, self._answer(inputs, len(indices)), strict=True):
-                answers[index] = answer
+                fits = isinstance(answer, RecordError) or len(answer) <= limit
+                answers[index] = answer if fits else _refuse_large(limit)
         return answers  # type: ignore[return-value]  # every index is in one group or already refused
 
     def warm_up(self, max_batch_size: int) -> int:
@@ -126,6 +128,10 @@ class LoadedModel:
                 return encode_answers(answers, self._non_finite)
         except Exception as error:
             raise ModelStageError(stage, error) from error
+
+
+def _refuse_large(limit: int) -> RecordError:
+    return refuse(Stage.POSTPROCESS, InvalidOutputError(f"the model's answer is larger than {limit} bytes"))
 
 
 def _check_count(answers: Any, count: int) -> None:

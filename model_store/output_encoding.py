@@ -41,12 +41,11 @@ def _encode_one(answer: Any, policy: NonFinite) -> bytes | RecordError:
         # The encoder writes NaN as null, so only an answer that shows a null needs the slow look.
         if b"null" not in data or not _has_non_finite(answer):
             return data
-        if policy == "allow":
-            return b'{"non_finite":true,"output":' + data + b"}"
-        raise InvalidOutputError("the model's answer is not finite (NaN or infinity)")
-    except (TypeError, ValueError, RecursionError, OverflowError, InvalidOutputError) as error:
-        fault = error if isinstance(error, InvalidOutputError) else InvalidOutputError(str(error))
-        return refuse(Stage.POSTPROCESS, fault)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        return refuse(Stage.POSTPROCESS, InvalidOutputError(str(error)))
+    if policy == "allow":
+        return b'{"non_finite":true,"output":' + data + b"}"
+    return refuse(Stage.POSTPROCESS, InvalidOutputError("the model's answer is not finite (NaN or infinity)"))
 
 
 def _to_plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from model_store.image_codec import decode_image
 from model_store.json_codec import decode_json
 from model_store.npy_codec import decode_npy, stack_npy
 from model_store.tensor_codec import decode_tensors
-from schemas.errors import InvalidInputError
+from schemas.errors import InvalidInputError, InvalidRecordError
 from schemas.records import JSON, NPY
 from schemas.settings import LimitSettings
 
@@ -88,5 +88,5 @@ def stack_payloads(payloads: Sequence[Payload]) -> npt.NDArray[Any] | None:
         return None
     try:
         return stack_npy([payload.data for payload in payloads], payloads[0].limits.elements)
-    except InvalidInputError:
+    except InvalidRecordError:
         return None

@@ -185,7 +185,7 @@ def _check_files(directory: Path, manifest: ModelManifest) -> None:
     listed = {MANIFEST_FILE, *(entry.name for entry in manifest.files)}
     if WEIGHTS_FILE not in listed:
         raise ManifestError(f"{directory.name}: the manifest lists no {WEIGHTS_FILE}")
-    for name in sorted(set(os.listdir(directory)) - listed):
+    for name in sorted({path.name for path in directory.iterdir()} - listed):
         raise UnsafeFileError(f"{directory.name}: {name[:80]!r} is there but not listed in the manifest")
     for entry in manifest.files:
         with open_plain(directory / entry.name) as file:

@@ -10,6 +10,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from model_store.host_memory import keep_freed_memory
 from model_store.inference_model import InferenceModel, ModelContext
 from model_store.loaded_model import LoadedModel
 from model_store.output_encoding import NonFinite
@@ -69,6 +70,8 @@ def load_model(
     device or import path that cannot work. What the user's class raises in `build` comes as it is.
     """
     _set_threads(threads)
+    if device == "cpu":
+        keep_freed_memory()
     _check_device(device)
     model_class = resolve_class(manifest.model_class, classes)
     context = ModelContext(manifest.labels, dict(manifest.options), device, manifest.name, manifest.version)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from producers.kafka_connection import Connection, client_options, translate, translate_start
+from producers.kafka_connection import Connection, await_broker, client_options, translate, translate_start
 from producers.outcomes import Outcome, OutcomeMemory, Record, decode_outcome
 from schemas.errors import ConfigurationError, EnvelopeError, UnavailableError
 from schemas.records import Position
@@ -26,10 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordReader(Connection):
-    """Reads raw records of whole topics. A context manager; use it from one thread only.
-
-    `lost` counts records that were deleted before they could be read.
-    """
+    """Reads raw records of whole topics, from one thread only; `lost` counts those deleted before they were read."""
 
     def __init__(
         self,
@@ -55,6 +52,7 @@ class RecordReader(Connection):
 
         Raises StartUpTimeoutError naming the address, and ConfigurationError naming a missing topic.
         """
+        await_broker(self._kafka, self._start_timeout_seconds)
         try:
             self._consumer = KafkaConsumer(
                 **client_options(self._kafka, start_timeout_seconds=self._start_timeout_seconds),

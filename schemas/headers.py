@@ -159,7 +159,7 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     return headers
 
 
-def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, bytes]]:
+def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, str | bytes | None]]:
     """Write the part of a result's envelope that all results of one version share; the request's id is added to it."""
     return [
         ("ce_specversion", SPEC_VERSION),

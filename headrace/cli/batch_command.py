@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 
 if TYPE_CHECKING:
     from producers.batch_progress import Progress
-
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -65,14 +63,14 @@ def batch(  # noqa: PLR0913 - one parameter per option
             summary = BatchJob(settings, options, on_progress=on_progress).run()
     except KeyboardInterrupt:
         typer.echo("interrupted; run the same command again (without --restart) to go on", err=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     typer.echo(
         f"{summary.output}: {summary.rows} rows, {summary.ok} ok, {summary.expired} expired,"
         f" {summary.rejected} rejected in {summary.seconds:.1f} s ({summary.rows_per_second:.0f} rows/s)"
     )
     if summary.failed:
         typer.echo(f"rows without an answer: {summary.rejects}", err=True)
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @contextmanager

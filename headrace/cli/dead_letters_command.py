@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 
 if TYPE_CHECKING:
     from schemas.records import DeadLetter
-
-EXIT_FAILED = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +25,7 @@ def _group() -> None:
     """Work with refused requests."""
 
 
-def replay(  # noqa: PLR0913 - one parameter per option
+def replay(
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="Only this request; may be repeated.")] = None,
@@ -47,4 +46,4 @@ def replay(  # noqa: PLR0913 - one parameter per option
     report = replay_dead_letters(settings, wanted, limit=limit, dry_run=dry_run, on_letter=show)
     typer.echo(f"{report.matched} matched, {report.sent} sent, {len(report.skipped)} skipped")
     if report.skipped:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)

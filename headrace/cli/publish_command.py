@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from producers.request_attributes import Attributes
     from producers.sources.item import Item, Source
     from producers.sources.streams import StreamReport
-
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 
 class Kind(enum.StrEnum):
@@ -102,9 +100,9 @@ def publish(  # noqa: PLR0913 - one parameter per option
         publisher.flush()
     failed = _summarise(runner.reports, publisher)
     if interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if failed:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _open_sources(choice: _Choice, streams: int) -> Mapping[str, "Callable[[], Source]"]:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 from schemas.errors import UnavailableError
 
 if TYPE_CHECKING:
     from producers.outcomes import Outcome
     from producers.result_reader import ResultReader
-
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 
 class Format(enum.StrEnum):
@@ -77,11 +75,11 @@ def results(  # noqa: PLR0913 - one parameter per option
                 if printed == count or (ids and not wanted):
                     break
     except KeyboardInterrupt:
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if wanted:
         raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
     if ids and not all_ok:
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _read(reader: "ResultReader", *, follow: bool, deadline: float | None) -> "Iterator[Outcome]":
@@ -97,7 +95,7 @@ def _printer(output: Format) -> "Callable[[Outcome], None]":
     from producers.outcome_lines import COLUMNS, outcome_cells, outcome_line  # noqa: PLC0415
 
     if output is Format.JSONL:
-        return lambda outcome: print(outcome_line(outcome).decode(), flush=True)  # noqa: T201 - the command's output
+        return lambda outcome: print(outcome_line(outcome).decode(), flush=True)
 
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

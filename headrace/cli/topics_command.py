@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 
-EXIT_FAILED = 1
 _MS_PER_HOUR = 3_600_000
 
 
@@ -43,7 +43,7 @@ def create(
         state = "created" if report.created else "exists"
         typer.echo(f"{report.name}: {state}" + "".join(f"; {difference}" for difference in report.differences))
     if any(report.differences for report in reports):
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None) -> None:
@@ -82,4 +82,4 @@ def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration 
         )
     Console().print(table)
     if len(present) < len(found):
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(ExitCode.FAILED)

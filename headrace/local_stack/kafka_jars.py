@@ -88,7 +88,7 @@ def _is_intact(jar: PinnedJar, cache_dir: Path) -> bool:
 
 
 def _fetch_all(jars: list[PinnedJar], cache_dir: Path, on_progress: Callable[[str], None]) -> None:
-    from jgo.maven import MavenContext
+    from jgo.maven import MavenContext  # noqa: PLC0415 only hosts that run a broker have it
 
     context = MavenContext(repo_cache=cache_dir, local_repos=[], timeout=TIMEOUT_SECONDS)
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
@@ -102,7 +102,7 @@ def _fetch_all(jars: list[PinnedJar], cache_dir: Path, on_progress: Callable[[st
 
 
 def _fetch(jar: PinnedJar, context: "MavenContext", cache_dir: Path) -> PinnedJar:
-    from requests import RequestException
+    from requests import RequestException  # noqa: PLC0415 comes with jgo
 
     path = jar.path_in(cache_dir)
     # The library takes any file at that path for the jar, also one that an interrupted download left there.
@@ -112,7 +112,8 @@ def _fetch(jar: PinnedJar, context: "MavenContext", cache_dir: Path) -> PinnedJa
     except (RequestException, RuntimeError) as error:
         path.unlink(missing_ok=True)
         raise UnavailableError(
-            f"cannot fetch {jar.coordinate}, a jar of Apache Kafka: is the network reachable? ({scrub(str(error), limit=300)})"
+            f"cannot fetch {jar.coordinate}, a jar of Apache Kafka: is the network reachable?"
+            f" ({scrub(str(error), limit=300)})"
         ) from error
     if not _is_intact(jar, cache_dir):
         path.unlink(missing_ok=True)

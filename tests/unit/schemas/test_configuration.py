@@ -81,9 +81,9 @@ def test_a_faulty_file_is_refused_and_the_place_is_named(load, text, message):
     assert "headrace.yaml" in str(raised.value)
 
 
-def test_a_missing_file_is_named(load, tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"absent.yaml.*No such file"):
-        load_settings(tmp_path / "absent.yaml", os.environ)
+        load_settings(tmp_path / "absent.yaml", {})
 
 
 @pytest.mark.parametrize(

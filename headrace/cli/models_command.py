@@ -1,0 +1,195 @@
+"""`headrace models`: publish, inspect, check and activate model versions."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.exit_codes import ExitCode
+from schemas.configuration import load_settings
+from schemas.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from model_store.live_versions import LiveVersions
+    from model_store.store import ModelStore, ResolvedVersion
+    from model_store.timeline import Timeline
+    from schemas.settings import Settings
+
+MAX_LABEL_BYTES = 4 << 20
+
+Config = Annotated[Path | None, typer.Option(help="Configuration file.")]
+Name = Annotated[str, typer.Argument(help="The model's name.")]
+Version = Annotated[str, typer.Argument(help="The version's name.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    models = typer.Typer(no_args_is_help=True, help="Publish, inspect, check and activate model versions.")
+    for name, command in (
+        ("publish", publish),
+        ("publish-demo", publish_demo),
+        ("list", list_versions),
+        ("show", show),
+        ("check", check),
+        ("activate", activate),
+        ("active", active),
+    ):
+        models.command(name)(command)
+    app.add_typer(models, name="models")
+
+
+def publish(  # noqa: PLR0913 - one argument per option of the command
+    name: Name,
+    version: Version,
+    *,
+    weights: Annotated[Path, typer.Option(help="A safetensors file; anything else is refused by its content.")],
+    model_class: Annotated[str, typer.Option("--class", help="A registered class name, as in model.classes.")],
+    labels: Annotated[Path | None, typer.Option(help="A text file with one label a line, in output order.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="key=value for the class; repeatable. JSON or text.")] = None,
+    config: Config = None,
+) -> None:
+    """Publish a version: written aside, then visible at once and for ever. Exits 2 when it is there already."""
+    from model_store.publishing import VersionDraft, publish_file  # noqa: PLC0415 - keeps --help instant
+
+    store = _open_store(load_settings(config, os.environ))
+    draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
+    typer.echo(_describe(publish_file(store, draft, weights)))
+
+
+def publish_demo(*, config: Config = None) -> None:
+    """Publish EfficientNet-Lite 0, 1 and 2 with their ImageNet weights, as versions of the model `imagenet`."""
+    from model_store.shipped.demo_weights import publish_demo as publish_all  # noqa: PLC0415 - keeps --help instant
+
+    for resolved, is_new in publish_all(_open_store(load_settings(config, os.environ))):
+        typer.echo(f"{_describe(resolved)}: {'published' if is_new else 'is there already'}")
+
+
+def list_versions(
+    name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: Config = None
+) -> None:
+    """List the versions in the store, one NAME VERSION a line."""
+    for pair in _open_store(load_settings(config, os.environ)).list_versions(name):
+        typer.echo(" ".join(pair))
+
+
+def show(name: Name, version: Version, *, config: Config = None) -> None:
+    """Print a version's manifest as JSON."""
+    resolved = _open_store(load_settings(config, os.environ)).resolve(name, version)
+    typer.echo(resolved.manifest.model_dump_json(indent=2))
+
+
+def check(name: Name, version: Version, *, config: Config = None) -> None:
+    """Verify every byte of a version, load it, run its example alone and as a full batch. Exits 2 or 1 when one fails.
+
+    Loads the model into this process, which ends right after.
+    """
+    settings = load_settings(config, os.environ)
+    resolved = _open_store(settings).verify(name, version)
+    typer.echo(f"{_describe(resolved)}: every file is the one its manifest names")
+    from model_store.torch_loader import load_model  # noqa: PLC0415 - torch takes seconds
+
+    model = settings.model
+    started = time.monotonic()
+    loaded = load_model(
+        resolved.directory, resolved.manifest, model.classes, model.device, model.threads, model.non_finite_outputs
+    )
+    typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
+    ran = loaded.warm_up(settings.batching.max_batch_size)
+    typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
+
+
+def activate(
+    name: Name,
+    version: Version,
+    *,
+    expected_epoch: Annotated[
+        int | None, typer.Option(min=0, help="Refuse when the epoch is another; default: the present one.")
+    ] = None,
+    floor_epoch: Annotated[
+        int, typer.Option(min=0, help="An epoch that workers already hold, after Redis lost its data.")
+    ] = 0,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a stored value that is not sound.")] = False,
+    config: Config = None,
+) -> None:
+    """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster."""
+    settings = load_settings(config, os.environ)
+    _open_store(settings).verify(name, version)
+    with _live_versions(settings) as live:
+        if expected_epoch is None and not replace:
+            present = live.read(name)
+            expected_epoch = present.epoch if present is not None else 0
+        moved = live.activate(name, version, expected_epoch, time.time_ns() // 1_000_000, floor_epoch)
+    typer.echo(_describe_pointer(name, moved))
+
+
+def active(name: Name, *, config: Config = None) -> None:
+    """Print the active version and its epoch. Exits 1 when there is none."""
+    with _live_versions(load_settings(config, os.environ)) as live:
+        timeline = live.read(name)
+    if timeline is None:
+        typer.echo(f"{name}: no active version", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+    typer.echo(_describe_pointer(name, timeline))
+
+
+def _open_store(settings: "Settings") -> "ModelStore":
+    from model_store.store import ModelStore  # noqa: PLC0415 - keeps --help instant
+
+    return ModelStore(settings.store.root)
+
+
+@contextmanager
+def _live_versions(settings: "Settings") -> Iterator["LiveVersions"]:
+    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
+
+    live = LiveVersions(settings.redis)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def _describe(resolved: "ResolvedVersion") -> str:
+    size = sum(entry.size for entry in resolved.manifest.files)
+    return f"{resolved.name} {resolved.version} ({resolved.manifest.model_class}, {size / 1e6:.1f} MB)"
+
+
+def _describe_pointer(name: str, timeline: "Timeline") -> str:
+    latest = timeline.latest
+    split = {} if latest is None else latest.split
+    total = sum(split.values())
+    parts = (version if len(split) == 1 else f"{version} {weight / total:.0%}" for version, weight in split.items())
+    return f"{name} {', '.join(parts)} epoch {timeline.epoch}"
+
+
+def _read_labels(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_LABEL_BYTES + 1)
+        if len(data) > MAX_LABEL_BYTES:
+            raise ConfigurationError(f"--labels {path}: larger than {MAX_LABEL_BYTES} bytes")
+        return tuple(data.decode().splitlines())
+    except OSError as error:
+        raise ConfigurationError(f"--labels {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--labels {path}: not UTF-8 text") from None
+
+
+def _read_options(pairs: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator or not key or key in options:
+            raise ConfigurationError(f"--option {pair!r}: key=value is needed, each key once")
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
+    return options

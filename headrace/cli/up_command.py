@@ -1,0 +1,92 @@
+"""`headrace up`: a real Kafka and a real Valkey on this machine, until Ctrl-C."""
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.exit_codes import ExitCode
+from headrace.cli.progress import show_progress
+
+if TYPE_CHECKING:
+    from headrace.local_stack.stack import LocalStack
+
+CHECK_SECONDS = 0.5
+
+DataDir = Annotated[Path | None, typer.Option(help="Where topics and keys are kept; by default in your cache folder.")]
+KafkaPort = Annotated[
+    int | None, typer.Option(min=1, max=65_535, help="Kafka's port; by default last time's or a free one.")
+]
+RedisPort = Annotated[
+    int | None, typer.Option(min=1, max=65_535, help="Valkey's port; by default last time's or a free one.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete the data of an earlier stack first.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `up` to the command line."""
+    app.command(name="up")(up)
+
+
+def up(
+    data_dir: DataDir = None, kafka_port: KafkaPort = None, redis_port: RedisPort = None, fresh: Fresh = False
+) -> None:
+    """Start a real Apache Kafka and a real Valkey on this machine; Ctrl-C stops them.
+
+    Topics and keys stay for the next start. Prints the variables that point other `headrace` commands here.
+    """
+    from headrace.local_stack.stack import (  # noqa: PLC0415 `headrace --help` must not pay for it
+        LocalStack,
+        default_data_dir,
+    )
+
+    where = data_dir or default_data_dir()
+    with _sigterm_as_ctrl_c(), ExitStack() as cleanup:
+        with show_progress() as say:
+            stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
+            cleanup.callback(stack.stop)
+            stack.start()
+        _announce(stack)
+        last_words = _wait_for_the_end(stack)
+    if last_words is not None:
+        print(f"headrace: {last_words}", file=sys.stderr)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _announce(stack: "LocalStack") -> None:
+    for name, value in stack.environment().items():
+        print(f"export {name}={shlex.quote(value)}")
+    sys.stdout.flush()
+    print(f"The local stack is up; its data are in {stack.data_dir}. Ctrl-C stops it.", file=sys.stderr, flush=True)
+
+
+def _wait_for_the_end(stack: "LocalStack") -> str | None:
+    """Wait until a server dies, and return its last words, or until Ctrl-C, and return None."""
+    try:
+        while True:
+            last_words = stack.find_dead_server()
+            if last_words is not None:
+                return last_words
+            time.sleep(CHECK_SECONDS)
+    except KeyboardInterrupt:
+        return None
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,1 @@
+"""Model classes that come with Headrace; each is imported only when a manifest names it."""
