@@ -51,7 +51,7 @@ class MlpClassifier(InferenceModel):
             return rows
         return super().preprocess_batch(payloads)
 
-    def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
+    def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:
         """Ten probabilities per record."""
         probabilities: npt.NDArray[np.float64] = torch.softmax(outputs, dim=-1).double().numpy().round(6)
         return probabilities  # type: ignore[return-value]  # an array counts by its first axis

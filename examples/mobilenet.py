@@ -20,7 +20,7 @@ _SCALE = 1 / (np.array([0.229, 0.224, 0.225], np.float32) * 255)
 
 def build_mobilenet(seed: int = 0) -> torch.nn.Module:
     """Return the network with weights drawn from `seed`: the same on every host, and trained on nothing."""
-    from torchvision.models import mobilenet_v3_small  # noqa: PLC0415 - only building needs it
+    from torchvision.models import mobilenet_v3_small
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -41,7 +41,7 @@ class MobileNetClassifier(InferenceModel):
         resized = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32)
         return np.ascontiguousarray(((resized - _MEAN * 255) * _SCALE).transpose(2, 0, 1))
 
-    def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
+    def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:
         """One {"label", "probability"} per frame; without labels in the manifest the label is the index."""
         best, index = torch.softmax(outputs, dim=-1).max(dim=-1)
         names = self.context.labels

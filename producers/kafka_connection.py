@@ -3,6 +3,8 @@
 Knows no client library: errors are told apart by the names in their class hierarchy.
 """
 
+import socket
+import time
 from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +46,7 @@ _MISCONFIGURED = frozenset(
         "UnsupportedVersionError",
     }
 )
+_RETRY_SECONDS = 0.2
 _TOO_LARGE = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
 
 
@@ -71,6 +74,32 @@ def client_options(kafka: KafkaSettings, *, start_timeout_seconds: float) -> dic
     if kafka.ssl_key_password.get_secret_value():
         options["ssl_password"] = kafka.ssl_key_password.get_secret_value()
     return options
+
+
+def await_broker(kafka: KafkaSettings, timeout_seconds: float) -> None:
+    """Return once any of the addresses takes a connection. Raises StartUpTimeoutError naming them otherwise.
+
+    The client would retry by itself, but leaves the sockets of its failed tries open.
+    """
+    addresses = [_split_address(part.strip()) for part in kafka.bootstrap.split(",") if part.strip()]
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        for address in addresses:
+            try:
+                socket.create_connection(address, timeout=max(0.1, min(2.0, deadline - time.monotonic()))).close()
+            except OSError:
+                continue
+            return
+        if time.monotonic() + _RETRY_SECONDS > deadline:
+            raise StartUpTimeoutError(f"Kafka at {kafka.bootstrap} did not answer within {timeout_seconds:g} s")
+        time.sleep(_RETRY_SECONDS)
+
+
+def _split_address(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and int(port) <= 65_535):
+        raise ConfigurationError(f"kafka.bootstrap: {address!r} is not host:port")
+    return host.strip("[]"), int(port)
 
 
 def translate(error: Exception, doing: str, *, otherwise: type[PipelineError] = UnavailableError) -> PipelineError:

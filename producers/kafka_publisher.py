@@ -206,7 +206,7 @@ class Publisher(Connection):
             producer.close(timeout=_FORCED_CLOSE_SECONDS)
         except KafkaTimeoutError:
             # The client's close flushes first and leaves its thread running when that fails; only this stops it.
-            producer._sender.force_close()
+            producer._sender.force_close()  # noqa: SLF001 - the client has no public way
             producer.close(timeout=_FORCED_CLOSE_SECONDS)
 
     def __exit__(

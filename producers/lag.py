@@ -21,7 +21,7 @@ class PartitionLag:
         return self.committed is None
 
 
-def measure_lag(  # noqa: PLR0913 - one argument per fact
+def measure_lag(
     topic: str,
     partition: int,
     *,

@@ -1,7 +1,6 @@
 """The door through which results and dead letters are read: read_committed, by assignment, without a consumer group.
 
-A reader without a group needs no coordinator, disturbs nobody and can be placed at an exact offset before a request is
-published.
+A reader without a group needs no coordinator and can stand at an exact offset before a request is published.
 """
 
 import logging
@@ -12,7 +11,7 @@ from typing import Any, Literal, Self
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from producers.kafka_connection import Connection, client_options, translate, translate_start
+from producers.kafka_connection import Connection, await_broker, client_options, translate, translate_start
 from producers.outcomes import Outcome, OutcomeMemory, Record, decode_outcome
 from schemas.errors import ConfigurationError, EnvelopeError, UnavailableError
 from schemas.records import Position
@@ -27,10 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordReader(Connection):
-    """Reads raw records of whole topics. A context manager; use it from one thread only.
-
-    `lost` counts records that were deleted before they could be read.
-    """
+    """Reads raw records of whole topics, from one thread only; `lost` counts those deleted before they were read."""
 
     def __init__(
         self,
@@ -56,6 +52,7 @@ class RecordReader(Connection):
 
         Raises StartUpTimeoutError naming the address, and ConfigurationError naming a missing topic.
         """
+        await_broker(self._kafka, self._start_timeout_seconds)
         try:
             self._consumer = KafkaConsumer(
                 **client_options(self._kafka, start_timeout_seconds=self._start_timeout_seconds),
@@ -70,12 +67,11 @@ class RecordReader(Connection):
                 self._partitions += [TopicPartition(topic, number) for number in self._numbers(topic)]
             self._consumer.assign(self._partitions)
             self._place()
-        except KafkaError as error:
+        except (KafkaError, ConfigurationError) as error:
             self.close()
+            if isinstance(error, ConfigurationError):
+                raise
             raise translate_start(error, self._kafka, self._start_timeout_seconds) from error
-        except ConfigurationError:
-            self.close()
-            raise
         return self
 
     def _numbers(self, topic: str) -> list[int]:
@@ -119,11 +115,9 @@ class RecordReader(Connection):
             return []
         except KafkaError as error:
             raise translate(error, f"read {', '.join(self._topics)} at {self._kafka.bootstrap}") from error
-        records = []
         for partition, batch in batches.items():
             self._next[tuple(partition)] = batch[-1].offset + 1
-            records += [_record(item) for item in batch]
-        return records
+        return [_record(item) for batch in batches.values() for item in batch]
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Tell, by topic and partition, the offset after the last record that `poll` returned."""
@@ -203,15 +197,20 @@ class ResultReader(Connection):
 
     def poll(self, timeout_seconds: float, *, max_records: int = 500) -> list[Outcome]:
         """Read the outcomes there are; empty when none came in time."""
-        outcomes = []
-        for record in self._reader.poll(timeout_seconds, max_records=max_records):
+        return list(self._decode(self._reader.poll(timeout_seconds, max_records=max_records)))
+
+    def read_to_end(self, *, timeout_seconds: float = 30.0) -> Iterator[Outcome]:
+        """Yield the outcomes up to where the topics end now. Raises UnavailableError without progress in that time."""
+        return self._decode(self._reader.read_until(self._reader.end_offsets(), timeout_seconds=timeout_seconds))
+
+    def _decode(self, records: Iterable[Record]) -> Iterator[Outcome]:
+        for record in records:
             try:
-                outcomes.append(decode_outcome(record, dead_letters_topic=self._dead_letters_topic))
+                yield decode_outcome(record, dead_letters_topic=self._dead_letters_topic)
             except EnvelopeError as error:
                 self.malformed += 1
                 if self.malformed <= _LOGGED_FAULTS:
                     _log.warning("skipped a record that is no outcome: %s", error)
-        return outcomes
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Tell where reading would go on, by topic and partition."""

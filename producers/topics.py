@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from producers.kafka_connection import Connection, client_options, translate, translate_start
+from producers.kafka_connection import Connection, await_broker, client_options, translate, translate_start
 from producers.lag import PartitionLag, measure_lag
 from producers.topic_layout import TopicDescription, TopicPlan, TopicReport, find_differences, plan_topics
 from schemas.errors import ConfigurationError
@@ -35,6 +35,7 @@ class TopicAdmin(Connection):
 
     def start(self) -> Self:
         """Connect. Raises StartUpTimeoutError naming the address when Kafka does not answer in time."""
+        await_broker(self._kafka, self._start_timeout_seconds)
         try:
             self._client = KafkaAdminClient(
                 **client_options(self._kafka, start_timeout_seconds=self._start_timeout_seconds)

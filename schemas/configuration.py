@@ -1,4 +1,4 @@
-"""Reading settings: one YAML file, then `HEADRACE_*` variables. Errors name the place, the key, the value and what is allowed."""
+"""Reading settings: one YAML file, then `HEADRACE_*` variables. Errors name place, key, value and what is allowed."""
 
 import difflib
 from collections.abc import Iterator, Mapping

@@ -36,6 +36,7 @@ ERROR_PREFIX = "__headrace.error."
 FORWARDED_PREFIX = "x-forwarded-"
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ID_CHARS = 256
+_JSON_STARTS = frozenset(bytes((byte,)) for byte in b'{["-0123456789tfn')
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -74,13 +75,16 @@ def sniff_content_type(payload: bytes | None) -> str:
     """
     if not payload:
         return BYTES
-    if payload.startswith(b"\xff\xd8\xff"):
-        return JPEG
-    if payload.startswith(b"\x89PNG\r\n\x1a\n"):
-        return PNG
-    if payload.startswith(b"\x93NUMPY"):
+    first = payload[0]
+    if first == 0x7B:  # "{", by far the most common start of a payload without a declared type
+        return JSON
+    if first == 0x93 and payload.startswith(b"\x93NUMPY"):
         return NPY
-    return JSON if payload[:64].lstrip()[:1] in b'{["-0123456789tfn' else BYTES
+    if first == 0xFF and payload.startswith(b"\xff\xd8\xff"):
+        return JPEG
+    if first == 0x89 and payload.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PNG
+    return JSON if payload[:64].lstrip()[:1] in _JSON_STARTS else BYTES
 
 
 def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka client hands over, called once per record
@@ -155,7 +159,7 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     return headers
 
 
-def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, bytes]]:
+def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, str | bytes | None]]:
     """Write the part of a result's envelope that all results of one version share; the request's id is added to it."""
     return [
         ("ce_specversion", SPEC_VERSION),

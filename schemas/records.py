@@ -93,7 +93,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None
     status: Status
     output: msgspec.Raw | None
-    """None when the request expired, else the model's answer as JSON text; `msgspec.json.decode(result.output)` gives Python values."""
+    """The model's answer as JSON text, None when the request expired; `msgspec.json.decode(result.output)` reads it."""
     source: Position
     timings: Timings
     model: str
@@ -144,5 +144,5 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     time_ms: int
     payload_omitted: bool
-    """True when the payload was too large to travel again: `payload` is empty and the source position is the pointer."""
+    """True when the payload was too large to travel again: it is empty here, and the source position is the pointer."""
     position: Position

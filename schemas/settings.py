@@ -1,7 +1,7 @@
 """Every setting, in one frozen tree: one YAML file plus `HEADRACE_*` variables, which win over the file.
 
-`HEADRACE_KAFKA__BOOTSTRAP=host:9092` sets `kafka.bootstrap`; `HEADRACE_CONFIG` names the file. Unknown names are refused
-in both places.
+`HEADRACE_KAFKA__BOOTSTRAP=host:9092` sets `kafka.bootstrap`; `HEADRACE_CONFIG` names the file. Unknown names are
+refused in both places.
 """
 
 import enum

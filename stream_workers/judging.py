@@ -26,7 +26,7 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     """Give each record of a finished batch its outcome, or another run. Records that expired meanwhile keep that."""
     judged = Judged()
     if isinstance(outcome, BatchAnswered):
-        _take_answers(outcome.batch.items, outcome.outcomes, outcome.version, outcome.model_ms, judged, parts, now)
+        _take_answers(outcome, outcome.outcomes, outcome.model_ms, judged, parts, now)
         parts.metrics.note_answered(outcome)
         return judged
     items = outcome.batch.items
@@ -47,7 +47,7 @@ def _judge_loss(lost: BatchLost, judged: Judged, parts: WorkerParts, now: float)
     _log.warning("batch lost", code=lost.code, detail=lost.detail, records=len(items), suspect=lost.suspect)
     parts.metrics.note_failed_run(lost.code)
     done = len(lost.answered)
-    _take_answers(items[:done], lost.answered, lost.version, 0.0, judged, parts, now)
+    _take_answers(lost, lost.answered, 0.0, judged, parts, now)
     left = _open(items[done:])
     culprit = None
     if lost.culprit is not None and done <= lost.culprit < len(items) and items[lost.culprit] in left:
@@ -60,25 +60,24 @@ def _open(items: Sequence[WorkItem]) -> list[WorkItem]:
 
 
 def _take_answers(
-    items: Sequence[WorkItem],
+    source: BatchAnswered | BatchLost,
     outcomes: Sequence[RecordOutcome],
-    version: ServedVersion,
     model_ms: float,
     judged: Judged,
     parts: WorkerParts,
     now: float,
 ) -> None:
-    size = len(items)
+    version, size = source.version, len(source.batch.items)
     timings: dict[float, Timings] = {}
-    for item, outcome in zip(items, outcomes, strict=True):
+    for item, outcome in zip(source.batch.items, outcomes, strict=False):
         if item.outcome is not None:
             continue
         polled_at = item.polled_at
         timing = timings.get(polled_at)
         if timing is None:
             queue_ms = (now - polled_at) * 1000 - model_ms
-            timing = timings[polled_at] = Timings(max(0.0, queue_ms), model_ms, size)
-        if type(outcome) is bytes:
+            timing = timings[polled_at] = Timings(round(max(0.0, queue_ms), 3), round(model_ms, 3), size)
+        if isinstance(outcome, bytes):
             item.outcome = Answer(outcome, version, timing)
             judged.answered.append(item)
         else:

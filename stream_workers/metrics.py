@@ -15,8 +15,13 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _KINDS = {Answer: "ok", Expired: "expired", Rejected: "dead_letter", Skipped: "skipped"}
 
 
+def new_registry() -> CollectorRegistry:
+    """A registry of one's own: nothing is registered globally."""
+    return CollectorRegistry()
+
+
 class WorkerMetrics:
-    """Counts what one member does. Labels are bounded: outcome kinds, reasons and error codes, never a stream or an id."""
+    """Counts what one member does. Labels are bounded: kinds, reasons and codes, never a stream or an id."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -56,6 +61,9 @@ class WorkerMetrics:
         )
         self.fenced = Gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.", registry=registry)
         self.breaker = Gauge("headrace_breaker_open", "1 while the model fails on everything.", registry=registry)
+        self.refused_versions = Counter(
+            "headrace_refused_versions", "Versions that could not be loaded.", registry=registry
+        )
         self.pointer_epoch = Gauge("headrace_pointer_epoch", "Epoch of the version in use.", registry=registry)
         self.pointer_stale = Gauge(
             "headrace_pointer_stale_seconds", "Since the active version was last read.", registry=registry

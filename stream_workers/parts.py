@@ -23,33 +23,68 @@ PartitionKey = tuple[str, int]
 class MemberDoor(Protocol):
     """The worker's view of the consumer group; see :class:`stream_workers.kafka.group_member.GroupMember`."""
 
-    def join(self, listener: RebalanceListener) -> None: ...
-    def poll(self, max_records: int, wait_seconds: float) -> Polled: ...
-    def snapshot(self) -> GroupSnapshot | None: ...
-    def pause(self, partitions: Sequence[PartitionKey]) -> None: ...
-    def resume(self, partitions: Sequence[PartitionKey]) -> None: ...
-    def seek(self, partition: PartitionKey, offset: int) -> None: ...
-    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None: ...
-    def leave(self) -> None: ...
+    def join(self, listener: RebalanceListener) -> None:
+        """Subscribe."""
+
+    @property
+    def is_member(self) -> bool:
+        """True while it has an identity in the group."""
+
+    def poll(self, max_records: int, wait_seconds: float) -> Polled:
+        """Fetch what is there."""
+
+    def snapshot(self) -> GroupSnapshot | None:
+        """Take this member's identity."""
+
+    def pause(self, partitions: Sequence[PartitionKey]) -> None:
+        """Stop fetching."""
+
+    def resume(self, partitions: Sequence[PartitionKey]) -> None:
+        """Fetch again."""
+
+    def seek(self, partition: PartitionKey, offset: int) -> None:
+        """Go on at an offset."""
+
+    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
+        """Commit offsets without a transaction."""
+
+    def leave(self) -> None:
+        """Close."""
 
 
 class SettlementDoor(Protocol):
     """The worker's view of the settlement; see :class:`stream_workers.kafka.settlement.Settlement`."""
 
-    def start(self) -> None: ...
-    def offer(self, settled: Settled) -> None: ...
-    def own(self, assignments: Mapping[PartitionKey, int]) -> None: ...
-    def identify(self, snapshot: GroupSnapshot | None) -> None: ...
-    def flush(self, timeout_seconds: float) -> bool: ...
-    def take_commits(self) -> list[Commit]: ...
-    def check(self) -> None: ...
-    def stop(self, timeout_seconds: float) -> bool: ...
+    def start(self) -> None:
+        """Open the writer and start the thread."""
+
+    def offer(self, settled: Settled) -> None:
+        """Hand over outcomes."""
+
+    def own(self, assignments: Mapping[PartitionKey, int]) -> None:
+        """Say what is owned."""
+
+    def identify(self, snapshot: GroupSnapshot | None) -> None:
+        """Say who this member is."""
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Commit everything offered."""
+
+    def take_commits(self) -> list[Commit]:
+        """Return new commits."""
+
+    def check(self) -> None:
+        """Raise what ended it."""
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """Commit what is left and close."""
 
 
 class LetsGo(Protocol):
     """Who finishes the work of partitions that are about to go: the worker."""
 
-    def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None: ...
+    def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None:
+        """Finish and commit what is in flight for them."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from stream_workers.kafka.group_member import UnreadableBatch
 from stream_workers.parts import WorkerParts
 
 MAX_DEAD_LETTERS = 1000
-"""One dead letter per record up to this many; a longer batch is answered by its last ones, which name the whole range."""
+"""One dead letter per record up to this many; a longer batch is answered by its last ones, which name the range."""
 
 _log = structlog.get_logger("worker")
 
@@ -32,8 +32,8 @@ def step_over(unreadable: UnreadableBatch, parts: WorkerParts, now: float) -> li
         return []
     try:
         first, last = parts.batch_span(topic, partition, unreadable.offset)
-    except PipelineError as error:
-        _log.warning("unreadable batch", topic=topic, partition=partition, reason=str(error))
+    except PipelineError as failure:
+        _log.warning("unreadable batch", topic=topic, partition=partition, reason=str(failure))
         return []
     error = UnreadableBatchError(f"offsets {first} to {last} cannot be unpacked: {unreadable.message}")
     _log.error("unreadable batch", topic=topic, partition=partition, first=first, last=last)

@@ -20,7 +20,7 @@ from stream_workers.unreadable import step_over
 MAX_POLL_RECORDS = 500
 IDLE_WAIT_SECONDS = 0.05
 BUSY_WAIT_SECONDS = 0.002
-"""The consumer cannot be waited for together with the model processes; so while any batch is out, it is asked this often."""
+"""The consumer cannot be waited for together with the model processes: while a batch is out it is asked this often."""
 BALANCE_SECONDS = 0.02
 IDENTITY_SECONDS = 0.05
 REPORT_SECONDS = 0.5

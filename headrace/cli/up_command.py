@@ -4,6 +4,8 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -45,18 +47,13 @@ def up(
         default_data_dir,
     )
 
-    # SIGTERM then takes the same way out as Ctrl-C.
-    signal.signal(signal.SIGTERM, _interrupt)
-    with show_progress() as say:
-        stack = LocalStack(
-            data_dir or default_data_dir(), kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say
-        )
-        stack.start()
-    try:
-        _announce(stack)
-        last_words = _wait_for_the_end(stack)
-    finally:
-        stack.stop()
+    where = data_dir or default_data_dir()
+    with _sigterm_as_ctrl_c(), ExitStack() as cleanup:
+        with show_progress() as say:
+            stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
+            cleanup.callback(stack.stop)
+            stack.start()
+        last_words = _stay_up(stack)
     if last_words is not None:
         print(f"headrace: {last_words}", file=sys.stderr)
         raise typer.Exit(ExitCode.FAILED)
@@ -69,9 +66,11 @@ def _announce(stack: "LocalStack") -> None:
     print(f"The local stack is up; its data are in {stack.data_dir}. Ctrl-C stops it.", file=sys.stderr, flush=True)
 
 
-def _wait_for_the_end(stack: "LocalStack") -> str | None:
-    """Wait until a server dies, and return its last words, or until Ctrl-C, and return None."""
+def _stay_up(stack: "LocalStack") -> str | None:
+    """Say where the stack is and wait: until a server dies, returning its last words, or until Ctrl-C."""
     try:
+        # Inside the try: whoever reads the addresses may ask us to stop in the very next moment.
+        _announce(stack)
         while True:
             last_words = stack.find_dead_server()
             if last_words is not None:
@@ -79,6 +78,15 @@ def _wait_for_the_end(stack: "LocalStack") -> str | None:
             time.sleep(CHECK_SECONDS)
     except KeyboardInterrupt:
         return None
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

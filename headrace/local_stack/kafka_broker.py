@@ -60,7 +60,8 @@ class KafkaBroker:
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ("format", "-t", cluster_id, "-c", str(self._config.properties_path), "--ignore-formatted")
+        # In one argument: an id may begin with a dash, and would be taken for an option.
+        tool = ("format", f"--cluster-id={cluster_id}", "-c", str(self._config.properties_path), "--ignore-formatted")
         command = tethered_command(self._java("kafka.tools.StorageTool", *tool))
         try:
             done = subprocess.run(  # noqa: S603 the command is built here, without a shell

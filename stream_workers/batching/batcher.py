@@ -18,7 +18,8 @@ ShapeKey = bytes | str
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
     """When a batch is released: at `max_size` records, at `max_bytes` of payload, or `max_wait_seconds` after the poll
-    that brought its first record, whichever comes first."""
+    that brought its first record, whichever comes first.
+    """
 
     max_size: int
     max_bytes: int
@@ -64,7 +65,7 @@ class Batcher:
             total.payload_bytes += item.payload_bytes
 
     def next_batch(self, now: float, *, draining: bool = False) -> tuple[list[WorkItem], ReleaseReason] | None:
-        """Return the records of the batch that is due at `now` and why, or None. `draining` releases whatever is queued.
+        """Return the records of the batch that is due at `now` and why, or None. `draining` releases what is queued.
 
         Of several that are due, the one whose first record is the oldest comes first.
         """

@@ -71,7 +71,7 @@ class Breaker:
     """Keeps a model that fails on everything from burning through the topic.
 
     Opens after `threshold` records were refused on the model's account with no answer in between. While it is open new
-    batches wait, longer after each failed probe up to `max_wait_seconds`; one answer closes it. It never drops anything.
+    batches wait, longer after each failed probe up to `max_wait_seconds`; one answer closes it. It drops nothing.
     """
 
     def __init__(self, threshold: int = 20, first_wait_seconds: float = 0.05, max_wait_seconds: float = 0.5) -> None:

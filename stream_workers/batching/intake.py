@@ -16,7 +16,7 @@ RECORD_OVERHEAD_BYTES = 512
 
 
 def shape_key(content_type: str, payload: bytes) -> bytes | str:
-    """Name what a record must share with its batch: the content type, and for tensors the header with dtype and shape."""
+    """Name what a record must share with its batch: the content type, for tensors the header with dtype and shape."""
     if content_type == NPY and len(payload) > _NPY_PREFIX:
         end = _NPY_PREFIX + int.from_bytes(payload[8:10], "little")
         if end <= _MAX_SHAPE_KEY:

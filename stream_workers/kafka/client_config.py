@@ -1,5 +1,6 @@
 """Settings to librdkafka configuration, in one place for the member, the settlement and the start-up checks."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,6 @@ from schemas.settings import KafkaSettings, Settings
 
 Config = dict[str, Any]
 
-RECONNECT_BACKOFF_MS = 100
-"""Shortest pause before a reconnect, less librdkafka's jitter of a quarter. What took less time cannot hold a reconnect."""
 FETCH_BYTES = 16 << 20
 RECEIVE_BYTES = 32 << 20
 """Largest reply and, for compressed batches, the largest unfolded size: the first of three heights of limits."""
@@ -26,10 +25,10 @@ def connection_config(kafka: KafkaSettings, client_id: str) -> Config:
         "client.id": client_id,
         "security.protocol": kafka.security_protocol.value,
         "socket.timeout.ms": kafka.request_timeout_ms,
-        "reconnect.backoff.ms": RECONNECT_BACKOFF_MS,
         "reconnect.backoff.max.ms": 500,
         "socket.keepalive.enable": True,
         "log.connection.close": False,
+        "logger": client_logger(),
         "topic.metadata.refresh.interval.ms": 30_000,
     }
     if kafka.security_protocol.startswith("SASL"):
@@ -50,7 +49,8 @@ def connection_config(kafka: KafkaSettings, client_id: str) -> Config:
 
 def consumer_config(settings: Settings, identity: str, on_error: Callable[[KafkaError], None]) -> Config:
     """A static member of the classic protocol. Offsets are committed by the settlement only, and a missing or
-    out-of-range offset is an event that we answer, never a silent jump."""
+    out-of-range offset is an event that we answer, never a silent jump.
+    """
     worker = settings.worker
     return connection_config(settings.kafka, identity) | {
         "group.id": worker.group,
@@ -91,6 +91,21 @@ def producer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
         "delivery.report.only.error": True,
         "error_cb": on_error,
     }
+
+
+def client_logger(listen: Callable[[str], None] | None = None) -> logging.Logger:
+    """Make a logger for one client: its lines go to our log at debug level, and to `listen` first."""
+
+    class Relay(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            line = record.getMessage()
+            if listen is not None:
+                listen(line)
+            _log.debug(line)
+
+    logger = logging.Logger("librdkafka")  # noqa: LOG001 - one per client, so that each hears only its own lines
+    logger.addHandler(Relay())
+    return logger
 
 
 def log_client_error(error: KafkaError) -> None:

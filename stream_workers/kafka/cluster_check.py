@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from schemas.errors import ConfigurationError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
@@ -15,8 +16,6 @@ from stream_workers.kafka.client_config import connection_config, log_client_err
 _CALL_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 _ENVELOPE_BYTES = 8192
-
-_log = structlog.get_logger("start-up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,10 @@ class ClusterFacts:
     """By topic: requests, results and dead letters."""
 
 
-def await_cluster(settings: Settings, give_up_at: float, clock: Callable[[], float] = time.monotonic) -> ClusterFacts:
-    """Wait until Kafka answers and every topic is there; a line per try says what is missing.
+def await_cluster(
+    settings: Settings, give_up_at: float, on_wait: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+) -> ClusterFacts:
+    """Wait until Kafka answers and every topic is there; `on_wait` is told per try what is missing.
 
     Raises StartUpTimeoutError after `give_up_at`, and at once ConfigurationError for topics that can never work.
     """
@@ -39,8 +40,7 @@ def await_cluster(settings: Settings, give_up_at: float, clock: Callable[[], flo
         except UnavailableError as error:
             if clock() >= give_up_at:
                 raise StartUpTimeoutError(str(error)) from error
-            _log.warning("waiting", reason=str(error))
-            admin.poll(_RETRY_SECONDS)
+            on_wait(str(error))
             time.sleep(_RETRY_SECONDS)
 
 
@@ -71,5 +71,6 @@ def _check_sizes(admin: AdminClient, settings: Settings) -> None:
         if limit < largest:
             raise ConfigurationError(
                 f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus headers may take"
-                f" {largest}; raise the one or lower limits.result_bytes below {limit - largest + settings.limits.result_bytes}"
+                f" {largest}; raise the one, or lower limits.result_bytes to"
+                f" {max(0, limit - largest + settings.limits.result_bytes)}"
             )

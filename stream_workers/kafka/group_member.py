@@ -79,6 +79,7 @@ class GroupMember:
         self._identity = identity
         self._consumer: Consumer | None = None
         self._serial = 0
+        self._is_member = False
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
         self._resets: dict[PartitionKey, int | None] = {}
 
@@ -124,11 +125,17 @@ class GroupMember:
                 self._note_error(message, error, polled)
         return polled
 
+    @property
+    def is_member(self) -> bool:
+        """True when the last snapshot found an identity in the group."""
+        return self._is_member
+
     def snapshot(self) -> GroupSnapshot | None:
         """Take this member's identity in the group, or None while it has none. Take it right after a poll."""
         consumer = self._open()
         # The metadata keeps its old generation after the membership is lost; the member id does not.
-        if not consumer.memberid():
+        self._is_member = bool(consumer.memberid())
+        if not self._is_member:
             return None
         self._serial += 1
         return GroupSnapshot(consumer.consumer_group_metadata(), self._serial)
@@ -146,7 +153,7 @@ class GroupMember:
         self._open().seek(TopicPartition(*partition, offset))
 
     def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
-        """Commit offsets without a transaction (at-least-once only). A failure is logged: it can repeat work, not lose any."""
+        """Commit offsets without a transaction (at-least-once). A failure is logged: it repeats work, loses none."""
         positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
         try:
             if wait:
@@ -167,7 +174,7 @@ class GroupMember:
             raise UnavailableError("the member has not joined its group")
         return self._consumer
 
-    def _read(self, message: Message, polled: Polled) -> None:
+    def _read(self, message: Any, polled: Polled) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         timestamp_ms, key, payload, headers = message.timestamp()[1], message.key(), message.value(), message.headers()
         try:
@@ -187,7 +194,7 @@ class GroupMember:
             )
         polled.requests.append(request)
 
-    def _note_error(self, message: Message, error: KafkaError, polled: Polled) -> None:
+    def _note_error(self, message: Any, error: KafkaError, polled: Polled) -> None:
         code = error.code()
         if error.fatal():
             raise FencedError(f"consumer {self._identity}: {error.str()}")

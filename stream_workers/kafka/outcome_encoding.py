@@ -19,7 +19,7 @@ class OutRecord(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: list[tuple[str, str | bytes | None]]
 
 
 class OutcomeEncoder:
@@ -42,8 +42,12 @@ class OutcomeEncoder:
         self._worker = worker
         self._counts = partition_counts
         self._wall_clock = wall_clock
-        self._shared_headers: dict[ServedVersion, list[tuple[str, bytes]]] = {}
-        self._topic_names: dict[str, bytes] = {}
+        self._shared_headers: dict[ServedVersion, list[tuple[str, str | bytes | None]]] = {}
+        self._results = settings.topics.results
+        self._result_partitions = partition_counts.get(settings.topics.results, 0)
+        self._timings: Timings | None = None
+        self._source: tuple[str, int] | None = None
+        self._middle = self._tail = b""
 
     def encode(self, item: WorkItem) -> OutRecord | None:
         """Make the record that answers `item`; None when nothing does (a tombstone)."""
@@ -62,22 +66,13 @@ class OutcomeEncoder:
         self, item: WorkItem, status: bytes, output: bytes, version: ServedVersion, timings: Timings
     ) -> OutRecord:
         request = item.request
-        topic = self._topic_names.get(request.topic)
-        if topic is None:
-            topic = self._topic_names[request.topic] = msgspec.json.encode(request.topic)
-        value = (
-            b'{"status":%b,"output":%b,"source":{"topic":%b,"partition":%d,"offset":%d},'
-            b'"timings":{"queue_ms":%.3f,"model_ms":%.3f,"batch_size":%d}}'
-        ) % (
-            status,
-            output,
-            topic,
-            request.partition,
-            request.offset,
-            timings.queue_ms,
-            timings.model_ms,
-            timings.batch_size,
-        )
+        if timings is not self._timings:
+            # Records of a batch share one object, so this is paid once for many of them.
+            self._timings, self._tail = timings, b'},"timings":%b}' % msgspec.json.encode(timings)
+        source = (request.topic, request.partition)
+        if source != self._source:
+            self._source, self._middle = source, self._encode_source(*source)
+        value = b'{"status":%b,"output":%b%b%d%b' % (status, output, self._middle, request.offset, self._tail)
         shared = self._shared_headers.get(version)
         if shared is None:
             shared = encode_result_headers(version.model, version.version, version.epoch)
@@ -85,7 +80,12 @@ class OutcomeEncoder:
         headers = [*shared, ("ce_id", request.id.encode())]
         if request.traceparent:
             headers.append(("traceparent", request.traceparent.encode()))
-        return OutRecord(self._topics.results, self._partition(self._topics.results, item), request.key, value, headers)
+        partition = request.partition if request.partition < self._result_partitions else -1
+        return OutRecord(self._results, partition, request.key, value, headers)
+
+    @staticmethod
+    def _encode_source(topic: str, partition: int) -> bytes:
+        return b',"source":{"topic":%b,"partition":%d,"offset":' % (msgspec.json.encode(topic), partition)
 
     def _dead_letter(self, item: WorkItem, rejected: Rejected) -> OutRecord:
         request = item.request
@@ -95,17 +95,19 @@ class OutcomeEncoder:
         if omitted:
             # The source position is the pointer to what is left out; a dead letter itself always fits.
             bare = msgspec.structs.replace(request, headers=())
-        headers = encode_dead_letter_headers(
-            bare if omitted else request,
-            rejected.error,
-            group=self._group,
-            worker=self._worker,
-            model=rejected.version.model,
-            version=rejected.version.version,
-            epoch=rejected.version.epoch,
-            time_ms=int(self._wall_clock() * 1000),
-            payload_omitted=omitted,
-        )
+        headers: list[tuple[str, str | bytes | None]] = [
+            *encode_dead_letter_headers(
+                bare if omitted else request,
+                rejected.error,
+                group=self._group,
+                worker=self._worker,
+                model=rejected.version.model,
+                version=rejected.version.version,
+                epoch=rejected.version.epoch,
+                time_ms=int(self._wall_clock() * 1000),
+                payload_omitted=omitted,
+            )
+        ]
         key = request.key if len(request.key or b"") <= self._limits.key_bytes else None
         topic = self._topics.dead_letters
         payload = b"" if omitted else request.payload

@@ -13,14 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas.errors import FencedError, SettlementError
 from schemas.settings import Settings
-from stream_workers.kafka.client_config import log_client_error, producer_config
+from stream_workers.kafka.client_config import client_logger, log_client_error, producer_config
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
-from stream_workers.kafka.transaction_watch import TransactionWatch, Verdict, parse_statistics
+from stream_workers.kafka.transaction_watch import TransactionWatch
 
 PartitionKey = tuple[str, int]
 
-STATISTICS_INTERVAL_MS = 50
+STATISTICS_INTERVAL_MS = 500
 _STEP_TIMEOUT_SECONDS = 5.0
 _GIVE_UP_SECONDS = 120.0
 _FULL_QUEUE_WAIT_SECONDS = 0.01
@@ -30,6 +30,9 @@ _log = structlog.get_logger("settlement")
 
 class OutcomeWriter(Protocol):
     """What the settlement needs of Kafka. `begin`, any number of `send`, then `commit` or `start_over`."""
+
+    retirements: int
+    """Producers that were replaced."""
 
     def open(self) -> None:
         """Connect and, with transactions, fence every earlier holder of this identity."""
@@ -75,18 +78,21 @@ class TransactionalWriter:
         config = producer_config(self._settings, self._identity, log_client_error) | {
             "transactional.id": self._transactional_id,
             "transaction.timeout.ms": self._settings.worker.transaction_timeout_ms,
+            "log.connection.close": True,
+            "logger": client_logger(watch.note_log),
             "statistics.interval.ms": STATISTICS_INTERVAL_MS,
-            "stats_cb": lambda text: watch.note_statistics(parse_statistics(text)),
+            "stats_cb": watch.note_statistics,
             "on_delivery": self._note_delivery,
         }
         self._watch = watch
         self._producer = Producer(config)
         self._step(self._producer.init_transactions)
+        self._producer.poll(0)
+        watch.forgive()
 
     def begin(self) -> None:
         """Begin a transaction. The one before it was clean, or its producer is gone."""
         self._delivery_errors.clear()
-        self._watch.note_begin()
         try:
             self._live().begin_transaction()
         except KafkaException as error:
@@ -105,9 +111,10 @@ class TransactionalWriter:
         self._step(producer.commit_transaction, unknown_is_fatal=True)
 
     def settle_doubts(self) -> None:
-        """Retire the producer unless the transaction was clean."""
-        if not self._was_clean():
-            self._retire("a connection broke or a request was sent again")
+        """Retire the producer if a connection of its broke: some request of it may still be under way."""
+        self._live().poll(0)
+        if self._watch.disturbance is not None:
+            self._retire(self._watch.disturbance)
 
     def start_over(self) -> None:
         """Abort, then go on with a fresh producer: whatever the old one still has under way is fenced by its epoch."""
@@ -127,7 +134,7 @@ class TransactionalWriter:
     def close(self) -> None:
         """Close the producer; an open transaction is aborted."""
         if self._producer is not None:
-            self._producer.close()
+            _close(self._producer)
             self._producer = None
 
     def _live(self) -> Producer:
@@ -154,22 +161,14 @@ class TransactionalWriter:
                         f"no answer from the transaction coordinator: {error.args[0].str()}"
                     ) from error
                 continue
-            self._watch.note_step(started, self._clock())
             return
-
-    def _was_clean(self) -> bool:
-        give_up_at = self._clock() + 20 * STATISTICS_INTERVAL_MS / 1000
-        self._live().poll(0)
-        while (verdict := self._watch.verdict()) is Verdict.UNKNOWN and self._clock() < give_up_at:
-            self._live().poll(STATISTICS_INTERVAL_MS / 1000)
-        return verdict is Verdict.CLEAN
 
     def _retire(self, reason: str) -> None:
         old = self._live()
         self.retirements += 1
         _log.info("producer retired", reason=reason, transactional_id=self._transactional_id)
         # Closing may wait for a broker that does not answer; the new epoch makes the old producer harmless meanwhile.
-        threading.Thread(target=old.close, name="retired-producer", daemon=True).start()
+        threading.Thread(target=_close, args=(old,), name="retired-producer", daemon=True).start()
         self.open()
 
     def _translate(self, error: KafkaException) -> Exception:
@@ -235,7 +234,7 @@ class IdempotentWriter:
     def close(self) -> None:
         """Close the producer."""
         if self._producer is not None:
-            self._producer.close()
+            _close(self._producer)
             self._producer = None
 
     def _live(self) -> Producer:
@@ -246,6 +245,14 @@ class IdempotentWriter:
     def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
             self._delivery_errors.append(error)
+
+
+def _close(producer: Producer) -> None:
+    """Close; that a fenced producer cannot even say goodbye is no news."""
+    try:
+        producer.close()
+    except KafkaException as error:
+        _log.debug("close", reason=error.args[0].str())
 
 
 def _send(producer: Producer, record: OutRecord, clock: Callable[[], float]) -> None:

@@ -73,7 +73,7 @@ class Settlement:
     # -- the worker's side ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the writer, fencing every earlier holder of this identity, and start the thread. Raises what that raises."""
+        """Open the writer, fencing every earlier holder of this identity, and start the thread."""
         self._writer.open()
         self._thread = threading.Thread(target=self._run, name="settlement", daemon=True)
         self._thread.start()
@@ -97,7 +97,9 @@ class Settlement:
         self._snapshot = snapshot
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Commit everything offered so far; False when that was not done in time."""
+        """Commit everything offered so far; False when that was not done in time. At once after :meth:`stop`."""
+        if self._stopping:
+            return self._idle
         give_up_at = self._clock() + timeout_seconds
         with self._changed:
             self._flush_wanted, self._idle = True, False
@@ -160,7 +162,7 @@ class Settlement:
         return max(_RETRY_WAIT_SECONDS, min(_IDLE_WAIT_SECONDS, self._opened_at + self._interval - self._clock()))
 
     def _step(self) -> None:
-        """Write what is new, commit when it is time; whatever goes wrong with a transaction, start over with all of it."""
+        """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
         self._writer.serve()
         committed = False
         try:

@@ -1,82 +1,49 @@
-"""Decides whether a finished transaction was clean. Pure.
+"""Decides whether a transactional producer may begin another transaction. Pure.
 
-A commit message that is cut off and sent again can arrive late and commit the *next* transaction of the same producer,
-half-written or aborted. librdkafka hides the cut; its statistics show it as a risen `disconnects` or `txretries` of some
-broker. A step that took less time than the shortest reconnect pause cannot contain a reconnect, so the usual quick
-commit needs no statistics at all; after a slow one the next statistics decide.
+A commit message whose connection breaks is silently sent again; the first copy can arrive late and commit the *next*
+transaction of the same producer, half-written or aborted. librdkafka reports the break in its log, and the log line is
+queued before the second copy is answered: whoever reads the log right after the commit returns cannot miss it. Identical
+lines may be suppressed later on, so one is enough to condemn the producer for good. The `disconnects` of its statistics
+say the same, up to an interval later, and serve as the second witness.
+
+The time that the commit took tells nothing (the first reconnect is immediate), nor do `txretries`, which also count the
+ordinary wait for the markers of the transaction before.
 """
-
-import enum
 
 import msgspec
 
-QUICK_STEP_SECONDS = 0.05
-"""Below the shortest pause before a reconnect (100 ms less a quarter of jitter)."""
+_NEVER_CONNECTED = "in state CONNECT)"
 
 
 class _Broker(msgspec.Struct):
     disconnects: int = 0
-    txretries: int = 0
 
 
 class _Statistics(msgspec.Struct):
-    ts: int
     brokers: dict[str, _Broker] = {}
 
 
-class Statistics(msgspec.Struct, frozen=True):
-    """What one statistics event says of the connections. `at_seconds` is on the monotonic clock."""
-
-    at_seconds: float
-    disturbances: int
-
-
-def parse_statistics(text: str | bytes) -> Statistics:
-    """Read librdkafka's statistics JSON; everything but the two counters and the time is passed over."""
-    event = msgspec.json.decode(text, type=_Statistics)
-    disturbances = sum(broker.disconnects + broker.txretries for broker in event.brokers.values())
-    return Statistics(event.ts / 1e6, disturbances)
-
-
-class Verdict(enum.Enum):
-    """What is known of the last transaction."""
-
-    CLEAN = "clean"
-    """No request of it can still be under way: the producer may begin the next one."""
-    UNCLEAN = "unclean"
-    """Some request may have been sent twice: retire the producer."""
-    UNKNOWN = "unknown"
-    """A step was slow and no statistics have come since: wait for them."""
-
-
 class TransactionWatch:
-    """Follows one producer from transaction to transaction."""
+    """Follows one producer from its first transaction to its retirement."""
 
     def __init__(self) -> None:
-        self._baseline = 0
-        self._latest: Statistics | None = None
-        self._slowest = 0.0
-        self._ended_at = 0.0
+        self.disturbance: str | None = None
+        """What condemned the producer; None while it is clean."""
+        self._disconnects: int | None = None
 
-    def note_statistics(self, statistics: Statistics) -> None:
-        """Take in one event."""
-        self._latest = statistics
+    def note_log(self, line: str) -> None:
+        """Take in a line of the client's log. A connection that never came up cannot have carried a request."""
+        if line.startswith("FAIL") and not line.rstrip().endswith(_NEVER_CONNECTED):
+            self.disturbance = self.disturbance or line
 
-    def note_begin(self) -> None:
-        """A transaction begins: what was seen until now belongs to the past."""
-        self._baseline = self._latest.disturbances if self._latest else 0
-        self._slowest = 0.0
+    def note_statistics(self, text: str | bytes) -> None:
+        """Take in one statistics event: connections of every broker count, since offsets go to another coordinator."""
+        event = msgspec.json.decode(text, type=_Statistics)
+        disconnects = sum(broker.disconnects for broker in event.brokers.values())
+        if self._disconnects is not None and disconnects > self._disconnects:
+            self.disturbance = self.disturbance or f"{disconnects - self._disconnects} connections broke"
+        self._disconnects = disconnects
 
-    def note_step(self, started_at: float, ended_at: float) -> None:
-        """A call that talks to a coordinator has returned."""
-        self._slowest = max(self._slowest, ended_at - started_at)
-        self._ended_at = ended_at
-
-    def verdict(self) -> Verdict:
-        """Judge the transaction whose last step has been noted."""
-        latest = self._latest
-        if latest is not None and latest.disturbances != self._baseline:
-            return Verdict.UNCLEAN
-        if self._slowest < QUICK_STEP_SECONDS or (latest is not None and latest.at_seconds >= self._ended_at):
-            return Verdict.CLEAN
-        return Verdict.UNKNOWN
+    def forgive(self) -> None:
+        """The producer has just taken its transactional id over: nothing that happened before can harm it."""
+        self.disturbance = None

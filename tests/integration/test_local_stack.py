@@ -58,7 +58,7 @@ def list_topics(bootstrap: str) -> set[str]:
 
 def is_running(process: psutil.Process) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -80,7 +80,7 @@ def up(stack: LocalStack, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def children_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    children = psutil.Process(process.pid).children(recursive=True)
+    children: list[psutil.Process] = psutil.Process(process.pid).children(recursive=True)
     assert sorted(Path(child.exe()).name for child in children) == ["java", "valkey-server"]
     return children
 

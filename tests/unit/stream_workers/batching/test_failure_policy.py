@@ -13,7 +13,7 @@ from tests.unit.stream_workers.builders import item
 
 
 def bisect(items: Sequence[WorkItem], bad: set[int]) -> tuple[list[int], list[int], int]:
-    """Play the policy against a model that raises when a bad record is on board; returns refused, answered, extra runs."""
+    """Play the policy against a model that raises when a bad record is on board: refused, answered, extra runs."""
     refused: list[int] = []
     answered: list[int] = []
     runs = 0

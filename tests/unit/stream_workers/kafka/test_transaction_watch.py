@@ -1,63 +1,50 @@
 """Clean or not: what may follow a transaction."""
 
 import msgspec
+import pytest
 
-from stream_workers.kafka.transaction_watch import Statistics, TransactionWatch, Verdict, parse_statistics
+from stream_workers.kafka.transaction_watch import TransactionWatch
+
+BROKE = "FAIL [w-0#producer-1] [thrd:TxnCoordinator]: TxnCoordinator: 127.0.0.1:9092: Disconnected (after 872ms in state UP)"
+REFUSED = "FAIL [w-0#producer-1] [thrd:h:1/2]: h:1/2: Connect to ipv4#h:1 failed: refused (after 0ms in state CONNECT)"
 
 
-def test_a_quick_transaction_is_clean_without_statistics() -> None:
+def statistics(**disconnects: int) -> bytes:
+    brokers = {name: {"disconnects": count, "txretries": 9} for name, count in disconnects.items()}
+    return msgspec.json.encode({"name": "p", "ts": 1, "brokers": brokers})
+
+
+def test_a_broken_connection_condemns_the_producer_for_good() -> None:
     watch = TransactionWatch()
-    watch.note_begin()
-    watch.note_step(1.0, 1.01)
-    assert watch.verdict() is Verdict.CLEAN
+    watch.note_log("CONNECTED [w-0#producer-1]")
+    assert watch.disturbance is None
+    watch.note_log(BROKE)
+    watch.note_log("something else")
+    assert watch.disturbance == BROKE
 
 
-def test_a_slow_transaction_waits_for_statistics_from_after_its_end() -> None:
+def test_a_connection_that_never_came_up_carried_nothing() -> None:
     watch = TransactionWatch()
-    watch.note_statistics(Statistics(0.5, 3))
-    watch.note_begin()
-    watch.note_step(1.0, 1.2)
-    assert watch.verdict() is Verdict.UNKNOWN
-    watch.note_statistics(Statistics(1.1, 3))
-    assert watch.verdict() is Verdict.UNKNOWN
-    watch.note_statistics(Statistics(1.25, 3))
-    assert watch.verdict() is Verdict.CLEAN
+    watch.note_log(REFUSED)
+    assert watch.disturbance is None
 
 
-def test_a_disturbance_inside_a_slow_transaction_is_unclean() -> None:
+def test_a_disconnect_from_any_broker_in_the_statistics_condemns_too() -> None:
     watch = TransactionWatch()
-    watch.note_statistics(Statistics(0.5, 3))
-    watch.note_begin()
-    watch.note_step(1.0, 1.2)
-    watch.note_statistics(Statistics(1.25, 4))
-    assert watch.verdict() is Verdict.UNCLEAN
+    watch.note_statistics(statistics(coordinator=1, other=0))
+    watch.note_statistics(statistics(coordinator=1, other=0))
+    assert watch.disturbance is None
+    watch.note_statistics(statistics(coordinator=1, other=1))
+    assert watch.disturbance == "1 connections broke"
 
 
-def test_a_disturbance_seen_during_a_quick_transaction_is_unclean_too() -> None:
+def test_what_happened_before_the_identity_was_taken_over_is_forgiven() -> None:
     watch = TransactionWatch()
-    watch.note_begin()
-    watch.note_statistics(Statistics(1.0, 1))
-    watch.note_step(1.0, 1.01)
-    assert watch.verdict() is Verdict.UNCLEAN
+    watch.note_log(BROKE)
+    watch.forgive()
+    assert watch.disturbance is None
 
 
-def test_an_old_disturbance_belongs_to_the_past() -> None:
-    watch = TransactionWatch()
-    watch.note_statistics(Statistics(0.5, 9))
-    watch.note_begin()
-    watch.note_step(1.0, 1.01)
-    assert watch.verdict() is Verdict.CLEAN
-
-
-def test_statistics_are_read_from_what_the_client_prints() -> None:
-    text = msgspec.json.encode(
-        {
-            "name": "rdkafka#producer-1",
-            "ts": 2_500_000,
-            "brokers": {
-                "a": {"disconnects": 2, "txretries": 1, "toppars": {}},
-                "TxnCoordinator": {"disconnects": 1, "txretries": 0},
-            },
-        }
-    )
-    assert parse_statistics(text) == Statistics(2.5, 4)
+def test_statistics_that_are_not_statistics_are_an_error_not_a_clean_bill() -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        TransactionWatch().note_statistics(b"[]")

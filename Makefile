@@ -1,0 +1,76 @@
+# Every target installs what it needs: a virtual environment in .venv, made once and remade when the lock changes.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PACKAGES := headrace model_store producers schemas stream_workers
+DEMO_ARGUMENTS ?=
+
+.PHONY: help demo test check bench fmt docs clean
+
+help: ## Show the targets
+	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
+	@echo
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@echo
+	@echo "Python is '$(PYTHON)'; choose another one with: make <target> PYTHON=/path/to/python3.12"
+
+demo: $(STAMP) ## Kafka, four camera streams, a kill, a ledger and a contact sheet, in about a minute
+	@$(BIN)/headrace demo $(DEMO_ARGUMENTS)
+
+test: $(STAMP) ## Run the whole suite: unit, contract, integration and short fault tests
+	@echo "== tests: all"
+	@$(BIN)/python -m pytest tests
+
+check: $(STAMP) ## Format, lint, import rules, types, unit tests and package names
+	@echo "== format"
+	@$(BIN)/ruff format --check .
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@echo "== import rules"
+	@$(BIN)/lint-imports
+	@echo "== types"
+	@$(BIN)/mypy --strict $(PACKAGES)
+	@echo "== generated pages"
+	@$(BIN)/python docs/generate_reference.py --check
+	@echo "== package names"
+	@$(BIN)/python .ci/check_package_names.py
+	@echo "== tests: unit"
+	@$(BIN)/python -m pytest tests/unit -q
+
+bench: $(STAMP) ## Measure one worker against the limits of its model and its broker
+	@$(BIN)/python benchmarks/worker.py
+
+fmt: $(STAMP) ## Format the code and repair what the linter can repair
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(STAMP) ## Write the generated pages again
+	@$(BIN)/python docs/generate_reference.py
+
+clean: ## Remove outputs and caches; keeps .venv and the local stack's downloads
+	@echo "removing outputs and caches"
+	@rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: '$(PYTHON)' is not Python 3.11 or later; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: '$(PYTHON)' has no venv module with pip; install it (on Debian and Ubuntu: the python3-venv package)" >&2; \
+	  exit 1; }
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  echo "making $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); fi
+	@echo "installing uv $(UV_VERSION)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@echo "installing the locked packages (the first time this downloads several GB: torch comes with CUDA)"
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@echo "installing headrace itself"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@

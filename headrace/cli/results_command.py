@@ -1,0 +1,116 @@
+"""`headrace results`: results and dead letters, as they lie or as they come."""
+
+import enum
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from headrace.cli.exit_codes import ExitCode
+from schemas.configuration import load_settings
+from schemas.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from producers.outcomes import Outcome
+    from producers.result_reader import ResultReader
+
+
+class Format(enum.StrEnum):
+    """How outcomes are printed."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+class From(enum.StrEnum):
+    """Where reading begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("results")(results)
+
+
+def results(  # noqa: PLR0913 - one parameter per option
+    *,
+    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    follow: Annotated[bool, typer.Option(help="Go on at the end and print what comes.")] = False,
+    output: Annotated[
+        Format, typer.Option("--format", help="A table for people or JSON lines for programs.")
+    ] = Format.TABLE,
+    start: Annotated[From | None, typer.Option("--from", help="Default: latest with --follow, else earliest.")] = None,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="Only this request; may be repeated.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many outcomes.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many seconds.")] = None,
+) -> None:
+    """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come."""
+    from producers.outcome_lines import is_ok  # noqa: PLC0415 - keeps --help instant
+    from producers.result_reader import ResultReader  # noqa: PLC0415
+
+    settings = load_settings(config, os.environ)
+    begin: Literal["latest", "earliest"] = "latest" if follow else "earliest"
+    if start is not None:
+        begin = "latest" if start is From.LATEST else "earliest"
+    wanted = set(ids or ())
+    deadline = None if timeout is None else time.monotonic() + timeout
+    show = _printer(output)
+    all_ok = True
+    printed = 0
+    try:
+        with ResultReader(settings.kafka, settings.topics.results, settings.topics.dead_letters, start=begin) as reader:
+            for outcome in _read(reader, follow=follow, deadline=deadline):
+                if ids and outcome.request_id not in wanted:
+                    continue
+                wanted.discard(outcome.request_id)
+                show(outcome)
+                printed += 1
+                all_ok = all_ok and is_ok(outcome)
+                if printed == count or (ids and not wanted):
+                    break
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if wanted:
+        raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
+    if ids and not all_ok:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _read(reader: "ResultReader", *, follow: bool, deadline: float | None) -> "Iterator[Outcome]":
+    if not follow:
+        yield from reader.read_to_end()
+        return
+    while deadline is None or time.monotonic() < deadline:
+        left = 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))
+        yield from reader.poll(left)
+
+
+def _printer(output: Format) -> "Callable[[Outcome], None]":
+    from producers.outcome_lines import COLUMNS, outcome_cells, outcome_line  # noqa: PLC0415
+
+    if output is Format.JSONL:
+        return lambda outcome: print(outcome_line(outcome).decode(), flush=True)
+
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else sum(width + 2 for _, width in COLUMNS))
+    header = [True]
+
+    def show(outcome: "Outcome") -> None:
+        table = Table(box=None, show_header=header[0], pad_edge=False)
+        for name, width in COLUMNS:
+            table.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
+        # Text, not markup: an answer may contain square brackets.
+        table.add_row(*(Text(cell) for cell in outcome_cells(outcome)))
+        console.print(table)
+        header[0] = False
+
+    return show

@@ -1,0 +1,162 @@
+"""One group member as a process: `python -m stream_workers.member`, started by the supervisor and by nobody else.
+
+It ends with `os._exit`, because a client that met a fatal error can hang in its own teardown; the supervisor then
+restarts the slot. Exit codes: 0 stopped, 2 configuration, 3 fatal, 4 start-up limit reached.
+"""
+
+import enum
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+import structlog
+
+from model_store.live_versions import LiveVersions
+from schemas.errors import ConfigurationError, FencedError, ModelStoreError, StartUpTimeoutError
+from schemas.settings import Settings
+from stream_workers.assembly import build_parts, build_worker
+from stream_workers.batching.work import Batch
+from stream_workers.local_folders import state_folder
+from stream_workers.logs import set_up_logs
+from stream_workers.parts import WorkerParts
+from stream_workers.pipeline.replica_pool import ReplicaPool
+from stream_workers.start_up import check_outside, log_wait
+from stream_workers.supervision.member_link import MemberLink
+from stream_workers.version_following import LastKnownTimeline, VersionFollower
+
+_SWITCH_INTERVAL_SECONDS = 0.001
+_GC_THRESHOLD = 100_000
+
+_log = structlog.get_logger("member")
+
+
+class Exit(enum.IntEnum):
+    """How a member ends; the supervisor decides by it."""
+
+    STOPPED = 0
+    CONFIGURATION = 2
+    FATAL = 3
+    START_UP_TIMEOUT = 4
+
+
+class StopRequest:
+    """Set by the first SIGTERM; the second ends the process at once. Ctrl-C is the supervisor's to handle."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def __call__(self) -> bool:
+        """True once asked."""
+        return self._asked
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._asked:
+            os._exit(Exit.FATAL)
+        self._asked = True
+
+
+class Reporter:
+    """Tells the supervisor how the member is, and asks it for another version when the pointer moves."""
+
+    def __init__(self, link: MemberLink, follower: VersionFollower) -> None:
+        self._link = link
+        self._follower = follower
+
+    def waiting(self, reason: str) -> None:
+        """Before the loop runs: not ready, and why."""
+        log_wait(reason)
+        self._link.send_status(ready=False, reasons=[reason])
+
+    def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:
+        """From the loop: two times a second."""
+        del in_flight
+        change = self._follower.take_change()
+        if change is not None:
+            _log.info("version wanted", version=change.version, epoch=change.epoch)
+            self._link.serve(change)
+        self._meet_refusals(parts)
+        active = parts.pool.active_version()
+        parts.metrics.pointer_epoch.set(active.epoch if active else 0)
+        parts.metrics.pointer_stale.set(self._follower.stale_seconds())
+        reasons = self._reasons(parts)
+        self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())
+
+    def _meet_refusals(self, parts: WorkerParts) -> None:
+        refused, self._link.refused = self._link.refused, []
+        for refusal in refused:
+            parts.metrics.refused_versions.inc()
+            if not parts.pool.has_instances():
+                raise ConfigurationError(f"version {refusal.version.version} cannot be served: {refusal.reason}")
+
+    @staticmethod
+    def _reasons(parts: WorkerParts) -> list[str]:
+        reasons = []
+        if not parts.pool.has_instances():
+            reasons.append("no model process is ready")
+        if not parts.member.is_member:
+            reasons.append("not a member of the consumer group")
+        if parts.breaker.is_open:
+            reasons.append("the model fails on every record")
+        return reasons
+
+
+def serve(link: MemberLink, should_stop: StopRequest) -> None:
+    """From the first look at the outside to the last commit. Raises whatever ends a member early."""
+    settings = link.settings
+    live = LiveVersions(settings.redis) if settings.redis.url.get_secret_value() else None
+    follower = VersionFollower(settings, live, LastKnownTimeline(_timeline_file(settings, link)))
+    reporter = Reporter(link, follower)
+    version = follower.await_first(should_stop, reporter.waiting)
+    if version is None:
+        return
+    link.serve(version)
+    facts = check_outside(settings, on_wait=reporter.waiting)
+    pool = ReplicaPool(link, settings, time.monotonic)
+    parts = build_parts(settings, link.slot, facts, pool, reporter)
+    follower.start()
+    # What lives now lives on: the collector need not look at it again, and the hot path makes little garbage.
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    build_worker(parts).run(should_stop)
+
+
+def _timeline_file(settings: Settings, link: MemberLink) -> Path:
+    return state_folder(settings) / f"{settings.model.name}-{link.slot_number}.timeline"
+
+
+def main() -> None:
+    """Run until stopped; never returns."""
+    link = MemberLink.from_environment()
+    set_up_logs(link.settings.log)
+    structlog.contextvars.bind_contextvars(slot=link.slot)
+    ending = Exit.FATAL
+    try:
+        serve(link, StopRequest())
+        ending = Exit.STOPPED
+    except (ConfigurationError, ModelStoreError) as error:
+        _log.error("cannot start", reason=str(error))
+        ending = Exit.CONFIGURATION
+    except StartUpTimeoutError as error:
+        _log.error("gave up waiting", reason=str(error))
+        ending = Exit.START_UP_TIMEOUT
+    except FencedError as error:
+        _log.error("replaced or refused by the cluster", reason=str(error))
+    except Exception:
+        _log.exception("member failed")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ending)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Settings: the file, the variables, and what is refused."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from schemas.configuration import load_settings
+from schemas.errors import ConfigurationError
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Write a file, patch the environment, and load."""
+    for name in [name for name in os.environ if name.upper().startswith("HEADRACE_")]:
+        monkeypatch.delenv(name)
+
+    def load_them(text: str | bytes | None = None, **variables: str):
+        path = None
+        if text is not None:
+            path = tmp_path / "headrace.yaml"
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return load_settings(path, os.environ)
+
+    return load_them
+
+
+def test_everything_has_a_default(load):
+    settings = load()
+    assert settings.kafka.bootstrap == "127.0.0.1:9092"
+    assert settings.topics.requests == ("headrace.requests",)
+
+
+def test_variables_win_over_the_file(load):
+    settings = load("kafka: {bootstrap: 'file:1', request_timeout_ms: 2000}", HEADRACE_KAFKA__BOOTSTRAP="variable:2")
+    assert settings.kafka.bootstrap == "variable:2"
+    assert settings.kafka.request_timeout_ms == 2000
+
+
+def test_the_file_can_be_named_by_a_variable(load, tmp_path):
+    path = tmp_path / "named.yaml"
+    path.write_text("worker: {group: blue}")
+    assert load(HEADRACE_CONFIG=str(path)).worker.group == "blue"
+
+
+def test_a_relative_store_is_resolved_against_its_file(load, tmp_path):
+    assert load("store: {root: models}").store.root == tmp_path / "models"
+
+
+def test_an_empty_file_changes_nothing(load):
+    assert load("").model_dump() == load().model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kafka: {bootstrap: a}\nkafka: {bootstrap: b}", "'kafka' is given twice"),
+        ("kafka:\n  bootstrap: a\n  bootstrap: b", "'bootstrap' is given twice"),
+        ("kafka: {bootstrp: a}", "did you mean bootstrap"),
+        ("kafak: {}", "did you mean kafka"),
+        ("kafka: {request_timeout_ms: 5}", "kafka.request_timeout_ms.*got 5"),
+        ("- a\n- b", "top level must be a mapping"),
+        ("1: {}", "top level must be a mapping"),
+        ("a: [", "not valid YAML"),
+        ("a: !!python/object:os.system {}", "not valid YAML"),
+        (b"\xff\xfe\x00", "not valid YAML"),
+        ("[" * 5000, "not valid YAML"),
+        ("topics: {requests: [a], results: a}", "loop"),
+        ("topics: {requests: []}", "topics.requests"),
+        ("topics: {results: 'a b'}", "topics.results"),
+        ("worker: {drain_seconds: 50}", "fifth of max_poll_interval_ms"),
+        ("kafka: {security_protocol: SASL_SSL}", "sasl_username"),
+        ("#" * (1 << 20) + "\n", "larger than"),
+    ],
+)
+def test_a_faulty_file_is_refused_and_the_place_is_named(load, text, message):
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        load(text)
+    assert "headrace.yaml" in str(raised.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"absent.yaml.*No such file"):
+        load_settings(tmp_path / "absent.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("HEADRACE_KAFKA__BOOTSTRP", "HEADRACE_KAFKA__BOOTSTRAP"),
+        ("HEADRACE_KAFKA_BOOTSTRAP", "HEADRACE_KAFKA__BOOTSTRAP"),
+        ("headrace_worker__grup", "HEADRACE_WORKER__GROUP"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_a_hint(load, name, hint):
+    with pytest.raises(ConfigurationError, match=f"{name} is not a setting; did you mean {hint}"):
+        load(**{name: "x"})
+
+
+def test_a_secret_is_not_shown_when_it_is_wrong(load):
+    with pytest.raises(ConfigurationError) as raised:
+        load("redis: {url: [hunter2]}")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_wrong_variable_is_named(load):
+    with pytest.raises(ConfigurationError, match="HEADRACE_KAFKA__REQUEST_TIMEOUT_MS"):
+        load(HEADRACE_KAFKA__REQUEST_TIMEOUT_MS="soon")
+
+
+def test_a_list_variable_that_is_no_json_is_refused(load):
+    with pytest.raises(ConfigurationError, match="environment"):
+        load(HEADRACE_TOPICS__REQUESTS="[")
+
+
+def test_model_classes_are_free_names(load):
+    settings = load("model: {classes: {echo: 'package.module:Class'}}")
+    assert settings.model.classes == {"echo": "package.module:Class"}
+    with pytest.raises(ConfigurationError, match="classes"):
+        load("model: {classes: {echo: 'os.system'}}")
+
+
+def test_paths_in_settings_are_paths(load):
+    assert load("kafka: {ssl_ca_file: ca.pem}").kafka.ssl_ca_file == Path("ca.pem")

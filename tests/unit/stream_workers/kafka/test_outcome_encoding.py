@@ -1,0 +1,94 @@
+"""What a reader gets: results and dead letters in the wire contract."""
+
+import msgspec
+import pytest
+
+from schemas.headers import ERROR_PREFIX, decode_dead_letter, decode_result
+from schemas.records import ErrorDetail, Position, Stage, Status, Timings
+from schemas.settings import LimitSettings, Settings
+from stream_workers.batching.work import Answer, Expired, Outcome, Rejected, Skipped, WorkItem
+from stream_workers.kafka.outcome_encoding import OutcomeEncoder, OutRecord
+from tests.unit.stream_workers.builders import VERSION, request
+
+AT = Position("headrace.results", 2, 9)
+REJECTED = Rejected(
+    ErrorDetail(stage=Stage.PREPROCESS, code="invalid_input", error_class="E", message="no", attempts=2), VERSION
+)
+
+
+def encode(outcome: Outcome, *, result_bytes: int = 4096, partitions: int = 8, **varied: object) -> OutRecord | None:
+    settings = Settings(limits=LimitSettings(result_bytes=result_bytes))
+    counts = {settings.topics.results: partitions, settings.topics.dead_letters: partitions}
+    encoder = OutcomeEncoder(settings, "worker-0", counts, wall_clock=lambda: 5.0)
+    one = WorkItem(request(7, 3, **varied), 1, 0.0, "s", 10)  # type: ignore[arg-type]  # builders check the names
+    one.outcome = outcome
+    return encoder.encode(one)
+
+
+def sure(record: OutRecord | None) -> OutRecord:
+    if record is None:
+        raise AssertionError("no record")
+    return record
+
+
+def test_an_answer_reads_back_whole() -> None:
+    record = sure(encode(Answer(b'{"a":[1,2]}', VERSION, Timings(1.25, 2.5, 4)), traceparent="00-x"))
+    result = decode_result(record.key, record.value or b"", record.headers, AT)
+    assert (record.topic, record.partition, record.key) == ("headrace.results", 3, b"k")
+    assert (result.request_id, result.status, result.source) == ("requests-3-7", Status.OK, Position("requests", 3, 7))
+    assert (result.model, result.version, result.epoch, result.traceparent) == ("m", "v1", 1, "00-x")
+    assert result.timings == Timings(1.25, 2.5, 4)
+    assert result.output is not None
+    assert msgspec.json.decode(result.output) == {"a": [1, 2]}
+
+
+def test_records_of_other_sources_and_batches_do_not_share_what_is_cached() -> None:
+    encoder = OutcomeEncoder(Settings(), "w", {})
+    for offset, partition, batch in [(0, 0, 1), (1, 1, 1), (2, 0, 2)]:
+        one = WorkItem(request(offset, partition), 1, 0.0, "s", 1)
+        one.outcome = Answer(b"1", VERSION, Timings(0.5, 0.5, batch))
+        record = sure(encoder.encode(one))
+        result = decode_result(record.key, record.value or b"", record.headers, AT)
+        assert (result.source.offset, result.source.partition, result.timings.batch_size) == (offset, partition, batch)
+
+
+def test_an_expired_request_has_a_result_without_output() -> None:
+    record = sure(encode(Expired(VERSION, Timings(1.0, 0.0, 0))))
+    result = decode_result(record.key, record.value or b"", record.headers, AT)
+    assert (result.status, result.timings.batch_size) == (Status.EXPIRED, 0)
+    assert result.output in (None, msgspec.Raw(b"null"))
+
+
+def test_a_tombstone_has_no_record() -> None:
+    assert encode(Skipped()) is None
+
+
+def test_fewer_result_partitions_leave_the_choice_to_the_key() -> None:
+    assert sure(encode(Answer(b"1", VERSION, Timings(0, 0, 1)), partitions=2)).partition == -1
+
+
+def test_a_dead_letter_keeps_key_value_and_headers_and_says_why() -> None:
+    record = sure(encode(REJECTED, payload=b"bad", headers=[("ce_id", b"x"), (ERROR_PREFIX + "code", b"forged")]))
+    letter = decode_dead_letter(record.key, record.value, record.headers, AT)
+    assert (letter.key, letter.payload, letter.source) == (b"k", b"bad", Position("requests", 3, 7))
+    assert letter.headers == (("ce_id", b"x"), ("x-forwarded-" + ERROR_PREFIX + "code", b"forged"))
+    assert letter.error == REJECTED.error
+    assert (letter.group, letter.worker, letter.version, letter.time_ms) == ("headrace", "worker-0", "v1", 5000)
+    assert not letter.payload_omitted
+
+
+@pytest.mark.parametrize(
+    "varied", [{"payload": b"x" * 5000}, {"key": b"k" * 70_000}, {"headers": [("h", b"v" * 5000)]}]
+)
+def test_a_dead_letter_always_fits(varied: dict[str, object]) -> None:
+    record = sure(encode(REJECTED, **varied))
+    size = len(record.value or b"") + len(record.key or b"") + sum(len(n) + len(v) for n, v in record.headers)
+    assert size < 70_000
+    assert decode_dead_letter(record.key, record.value, record.headers, AT).payload_omitted
+
+
+def test_an_answer_over_the_limit_becomes_a_dead_letter() -> None:
+    record = sure(encode(Answer(b"1" * 5000, VERSION, Timings(0, 0, 1))))
+    letter = decode_dead_letter(record.key, record.value, record.headers, AT)
+    assert (letter.error.stage, letter.error.code) == (Stage.EMIT, "invalid_output")
+    assert "limits.result_bytes" in letter.error.message
