@@ -1,12 +1,13 @@
 """Reading settings: one YAML file, then `HEADRACE_*` variables. Errors name place, key, value and what is allowed."""
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import PydanticBaseSettingsSource
 
 from schemas.errors import ConfigurationError
@@ -62,6 +63,33 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
         raise ConfigurationError(_explain(error, path, environ)) from None
     except (ValueError, TypeError) as error:  # pydantic-settings: a variable that should be JSON and is not
         raise ConfigurationError(f"environment: {error}") from None
+
+
+def dump_settings(settings: Settings) -> bytes:
+    """Write all settings, secrets included, for a child process over a private channel. Never for a file or a log."""
+    return json.dumps(settings.model_dump(), default=_plain).encode()
+
+
+def restore_settings(data: bytes) -> Settings:
+    """Read what :func:`dump_settings` wrote: those values alone, neither a file nor the environment."""
+
+    class Given(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[Any],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (init_settings,)
+
+    return Given(**json.loads(data))
+
+
+def _plain(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -67,9 +67,7 @@ class VersionFollower:
         self._lock = threading.Lock()
         self._change: ServedVersion | None = None
 
-    def await_first(
-        self, should_stop: Callable[[], bool], on_wait: Callable[[str], None]
-    ) -> ServedVersion | None:
+    def await_first(self, should_stop: Callable[[], bool], on_wait: Callable[[str], None]) -> ServedVersion | None:
         """Return the version to begin with; None when told to stop. Raises StartUpTimeoutError.
 
         Without an answer from Redis the last known version serves, if there is one; else `on_wait` is told per try.

@@ -12,7 +12,19 @@ import typer
 from headrace.cli.exit_codes import ExitCode, exit_code_for
 from schemas.errors import PipelineError
 
-COMMANDS = ("demo", "up", "topics", "models", "worker", "publish", "results", "batch", "audit", "dead_letters", "schemas")
+COMMANDS = (
+    "demo",
+    "up",
+    "topics",
+    "models",
+    "worker",
+    "publish",
+    "results",
+    "batch",
+    "audit",
+    "dead_letters",
+    "schemas",
+)
 """In the order of `headrace --help`. A new subcommand adds its name here and its module beside this one."""
 
 

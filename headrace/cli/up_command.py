@@ -53,8 +53,7 @@ def up(
             stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
             cleanup.callback(stack.stop)
             stack.start()
-        _announce(stack)
-        last_words = _wait_for_the_end(stack)
+        last_words = _stay_up(stack)
     if last_words is not None:
         print(f"headrace: {last_words}", file=sys.stderr)
         raise typer.Exit(ExitCode.FAILED)
@@ -67,9 +66,11 @@ def _announce(stack: "LocalStack") -> None:
     print(f"The local stack is up; its data are in {stack.data_dir}. Ctrl-C stops it.", file=sys.stderr, flush=True)
 
 
-def _wait_for_the_end(stack: "LocalStack") -> str | None:
-    """Wait until a server dies, and return its last words, or until Ctrl-C, and return None."""
+def _stay_up(stack: "LocalStack") -> str | None:
+    """Say where the stack is and wait: until a server dies, returning its last words, or until Ctrl-C."""
     try:
+        # Inside the try: whoever reads the addresses may ask us to stop in the very next moment.
+        _announce(stack)
         while True:
             last_words = stack.find_dead_server()
             if last_words is not None:

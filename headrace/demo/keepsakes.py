@@ -12,7 +12,7 @@ from headrace.demo.footage import Footage
 from headrace.demo.kill import Kill
 from headrace.demo.labels import top_label
 from headrace.demo.scoreboard import Scoreboard
-from headrace.demo.stream_ledger import StreamLedger
+from headrace.demo.stream_ledger import Books, StreamBook
 from producers.outcomes import Outcome
 from schemas.records import Result
 
@@ -56,7 +56,7 @@ def sequence_of(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-def choose_rows(footage: Sequence[Footage], outcomes: Iterable[Outcome], books: Sequence[StreamLedger]) -> list[Row]:
+def choose_rows(footage: Sequence[Footage], outcomes: Iterable[Outcome], books: Books) -> list[Row]:
     """Pick answered frames of each stream, evenly over the first showing of its footage, so that none comes twice."""
     results = {outcome.request_id: outcome for outcome in outcomes if isinstance(outcome, Result)}
     rows = []
@@ -64,7 +64,7 @@ def choose_rows(footage: Sequence[Footage], outcomes: Iterable[Outcome], books: 
         answered = [index for index in range(len(stream.frames)) if request_id(stream.name, index) in results]
         chosen = [answered[place] for place in choose_evenly(len(answered), TILES_PER_STREAM)]
         tiles = [_tile(stream, index, results[request_id(stream.name, index)]) for index in chosen]
-        book = next((book for book in books if book.name == stream.name), None)
+        book = next((book for book in books.streams if book.name == stream.name), None)
         rows.append(Row(stream.name, _account(book) if book else "", tiles))
     return rows
 
@@ -74,7 +74,7 @@ def _tile(stream: Footage, sequence: int, result: Result) -> Tile:
     return Tile(stream.frame(sequence).payload, label, probability, f"frame {sequence}")
 
 
-def _account(book: StreamLedger) -> str:
+def _account(book: StreamBook) -> str:
     faults = f"{book.missing} missing, {book.doubled} doubled, {book.out_of_order} out of order"
     return f"{book.sent} frames sent, {book.results} answered, {faults}"
 
@@ -98,17 +98,16 @@ def _line(outcome: Outcome) -> dict[str, Any]:
     return {**line, "status": "dead_letter", "error": outcome.error}
 
 
-def summarise(
-    books: Sequence[StreamLedger], scoreboard: Scoreboard, kill: Kill | None, run: Mapping[str, Any]
-) -> dict[str, Any]:
+def summarise(books: Books, scoreboard: Scoreboard, kill: Kill | None, run: Mapping[str, Any]) -> dict[str, Any]:
     """Gather the ledger and the measurements. `run` is what the caller knows of the run; times are seconds."""
     arrivals = scoreboard.arrivals()
     pause = kill.pause(arrivals) if kill else None
     usual = kill.usual_pause(arrivals) if kill else None
     return {
         **run,
-        "clean": all(book.is_clean for book in books),
-        "streams": [asdict(book) for book in books],
+        "clean": books.is_clean,
+        "findings": dict(books.findings),
+        "streams": [asdict(book) for book in books.streams],
         "latency_p50_seconds": _rounded(scoreboard.overall_percentile(50)),
         "latency_p99_seconds": _rounded(scoreboard.overall_percentile(99)),
         "mean_batch_size": _rounded(scoreboard.mean_batch_size()),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.demo.scoreboard import Snapshot, StreamSnapshot
-from headrace.demo.stream_ledger import StreamLedger
+from headrace.demo.stream_ledger import Books, StreamBook
 
 _BAR_WIDTH = 12
 
@@ -68,23 +68,22 @@ def milliseconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:.0f} ms"
 
 
-def ledger_table(books: Sequence[StreamLedger]) -> Table:
+def ledger_table(books: Books) -> Table:
     """Lay out the books of all streams, faults in red, with their sum."""
     table = Table(title="Ledger, read again from offset 0 (read_committed)", title_justify="left", title_style="bold")
-    names = ("stream", "sent", "results", "dead letters", "missing", "doubled", "out of order", "strange")
+    names = ("stream", "sent", "results", "dead letters", "missing", "doubled", "out of order")
     for name in names:
         table.add_column(name, justify="left" if name == "stream" else "right")
-    rows = [_numbers(book) for book in books]
-    for book, numbers in zip(books, rows, strict=True):
+    rows = [_numbers(book) for book in books.streams]
+    for book, numbers in zip(books.streams, rows, strict=True):
         table.add_row(book.name, *_colour(numbers))
     table.add_section()
     table.add_row("all", *_colour([sum(column) for column in zip(*rows, strict=True)]), style="bold")
     return table
 
 
-def _numbers(book: StreamLedger) -> list[int]:
-    accounts = [book.sent, book.results, book.dead_letters]
-    return [*accounts, book.missing, book.doubled, book.out_of_order, book.strange]
+def _numbers(book: StreamBook) -> list[int]:
+    return [book.sent, book.results, book.dead_letters, book.missing, book.doubled, book.out_of_order]
 
 
 def _colour(numbers: Sequence[int]) -> list[Text]:

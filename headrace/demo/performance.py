@@ -15,6 +15,7 @@ from headrace.demo.live_view import Moment
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.screen import Screen
 from headrace.demo.stage import MAX_BATCH_SIZE, Stage
+from producers.audit.ledger import SentRecord
 from producers.kafka_publisher import Publisher
 from producers.request_attributes import Delivery
 from producers.sources.item import Item
@@ -25,7 +26,7 @@ _TICK_SECONDS = 0.25
 
 
 class Performance:
-    """One run over an open stage. `written` holds the ids of acknowledged requests by stream."""
+    """One run over an open stage. `written` holds the acknowledged requests by stream."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Performance:
         self._runner: StreamRunner | None = None
         self.scoreboard = scoreboard
         self.kill: Kill | None = None
-        self.written: defaultdict[str, list[str]] = defaultdict(list)
+        self.written: defaultdict[str, list[SentRecord]] = defaultdict(list)
 
     def stream(self, footage: Sequence[Footage], frames_per_second: float) -> None:
         """Publish every stream at its pace until the time is over. Raises what ends a part of the demo early."""
@@ -70,8 +71,8 @@ class Performance:
         self.scoreboard.note_published(name, stream, time.monotonic())
 
         def note_written(delivery: Delivery) -> None:
-            if delivery.error is None:
-                self.written[stream].append(delivery.request_id)
+            if delivery.position is not None:
+                self.written[stream].append(SentRecord(delivery.position, delivery.request_id, stream))
 
         self._publisher.publish(
             item.payload,

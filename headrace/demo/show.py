@@ -23,7 +23,7 @@ from headrace.demo.performance import Performance
 from headrace.demo.scoreboard import Scoreboard
 from headrace.demo.screen import Screen
 from headrace.demo.stage import TOPICS, Stage, StagePaths, forget_settings
-from headrace.demo.stream_ledger import StreamLedger, balance
+from headrace.demo.stream_ledger import Books, balance
 from producers.kafka_publisher import Publisher
 from producers.outcomes import Outcome, decode_outcome
 from producers.result_reader import RecordReader, ResultReader
@@ -105,7 +105,7 @@ def keep(
     keepsakes: Keepsakes,
     footage: list[Footage],
     outcomes: list[Outcome],
-    books: list[StreamLedger],
+    books: Books,
     summary: dict[str, Any],
 ) -> None:
     """Write the files that the demo leaves behind."""
@@ -115,15 +115,18 @@ def keep(
     render("What the model saw", _headline(books, summary), rows).save(keepsakes.contact_sheet)
 
 
-def report(console: Console, keepsakes: Keepsakes, books: list[StreamLedger], summary: dict[str, Any]) -> None:
+def report(console: Console, keepsakes: Keepsakes, books: Books, summary: dict[str, Any]) -> None:
     """Print the ledger, what the kill cost and where the files are."""
     console.print(ledger_table(books))
+    for name, count in books.findings.items():
+        console.print(f"[bold red]{name}: {count}[/]")
     kill = summary["kill"]
     if kill["longest_pause_seconds"] is not None:
         console.print(
             f"kill: member {kill['pid']} by SIGKILL; longest pause {kill['longest_pause_seconds']:.2f} s"
             f" (partition {kill['partition']}, stream {kill['stream']});"
-            f" before the kill {kill['longest_pause_before_seconds'] or 0:.2f} s"
+            f" before the kill {kill['longest_pause_before_seconds'] or 0:.2f} s",
+            soft_wrap=True,
         )
     latencies = [milliseconds(summary[f"latency_p{percent}_seconds"]) for percent in (50, 99)]
     console.print(f"latency from publish to read: p50 {latencies[0]}, p99 {latencies[1]}, the kill included")
@@ -131,11 +134,12 @@ def report(console: Console, keepsakes: Keepsakes, books: list[StreamLedger], su
         console.print(str(path), soft_wrap=True)
 
 
-def _headline(books: list[StreamLedger], summary: dict[str, Any]) -> str:
-    frames = f"{sum(book.sent for book in books)} frames of {len(books)} streams"
+def _headline(books: Books, summary: dict[str, Any]) -> str:
+    frames = f"{sum(book.sent for book in books.streams)} frames of {len(books.streams)} streams"
     pause = summary["kill"]["longest_pause_seconds"]
     killed = f", one of two members killed halfway (longest pause {pause:.2f} s)" if pause is not None else ""
-    faults = f"{sum(book.missing for book in books)} missing, {sum(book.doubled for book in books)} doubled"
+    missing, doubled = (sum(getattr(book, fault) for book in books.streams) for fault in ("missing", "doubled"))
+    faults = f"{missing} missing, {doubled} doubled"
     return f"{frames}{killed}: {faults}"
 
 

@@ -134,7 +134,7 @@ class TransactionalWriter:
     def close(self) -> None:
         """Close the producer; an open transaction is aborted."""
         if self._producer is not None:
-            self._producer.close()
+            _close(self._producer)
             self._producer = None
 
     def _live(self) -> Producer:
@@ -168,7 +168,7 @@ class TransactionalWriter:
         self.retirements += 1
         _log.info("producer retired", reason=reason, transactional_id=self._transactional_id)
         # Closing may wait for a broker that does not answer; the new epoch makes the old producer harmless meanwhile.
-        threading.Thread(target=old.close, name="retired-producer", daemon=True).start()
+        threading.Thread(target=_close, args=(old,), name="retired-producer", daemon=True).start()
         self.open()
 
     def _translate(self, error: KafkaException) -> Exception:
@@ -234,7 +234,7 @@ class IdempotentWriter:
     def close(self) -> None:
         """Close the producer."""
         if self._producer is not None:
-            self._producer.close()
+            _close(self._producer)
             self._producer = None
 
     def _live(self) -> Producer:
@@ -245,6 +245,14 @@ class IdempotentWriter:
     def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
             self._delivery_errors.append(error)
+
+
+def _close(producer: Producer) -> None:
+    """Close; that a fenced producer cannot even say goodbye is no news."""
+    try:
+        producer.close()
+    except KafkaException as error:
+        _log.debug("close", reason=error.args[0].str())
 
 
 def _send(producer: Producer, record: OutRecord, clock: Callable[[], float]) -> None:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from producers.audit.ledger import SentRecord
 from schemas.records import DeadLetter, ErrorDetail, Position, Result, Stage, Status, Timings
 
 TABBY = [{"label": "tabby", "index": 281, "probability": 0.5}]
@@ -44,3 +45,8 @@ def make_dead_letter(stream: str, sequence: int) -> DeadLetter:
         payload_omitted=False,
         position=Position("dead", 0, sequence),
     )
+
+
+def make_sent(stream: str, count: int) -> list[SentRecord]:
+    """The acknowledged requests that `make_result` and `make_dead_letter` answer."""
+    return [SentRecord(Position("requests", 0, index), f"{stream}-{index:05d}", stream) for index in range(count)]

@@ -9,7 +9,7 @@ from headrace.demo.labels import top_label
 from headrace.demo.scoreboard import Answer, Scoreboard
 from headrace.demo.stream_ledger import balance
 from producers.sources.item import Item
-from tests.unit.headrace.demo_outcomes import make_dead_letter, make_result
+from tests.unit.headrace.demo_outcomes import make_dead_letter, make_result, make_sent
 
 
 def make_footage(name: str, count: int) -> Footage:
@@ -18,7 +18,7 @@ def make_footage(name: str, count: int) -> Footage:
 
 def test_the_sheet_shows_distinct_frames_of_the_first_showing_with_their_answers() -> None:
     outcomes = [make_result("a", sequence) for sequence in range(50)]
-    books = balance({"a": [outcome.request_id for outcome in outcomes]}, outcomes)
+    books = balance({"a": make_sent("a", 50)}, outcomes)
     (row,) = choose_rows([make_footage("a", 11)], outcomes, books)
     assert [tile.jpeg for tile in row.tiles] == [bytes([index]) for index in (0, 2, 4, 6, 8, 10)]
     assert (row.tiles[0].label, row.tiles[0].probability) == ("tabby", 0.5)
@@ -26,7 +26,7 @@ def test_the_sheet_shows_distinct_frames_of_the_first_showing_with_their_answers
 
 
 def test_only_answered_frames_can_be_shown() -> None:
-    (row,) = choose_rows([make_footage("a", 3)], [make_dead_letter("a", 0), make_result("a", 1)], [])
+    (row,) = choose_rows([make_footage("a", 3)], [make_dead_letter("a", 0), make_result("a", 1)], balance({}, []))
     assert [tile.footnote for tile in row.tiles] == ["frame 1"]
 
 
@@ -50,7 +50,7 @@ def test_the_summary_holds_the_books_and_the_pause_around_the_kill() -> None:
     for sequence, arrived_at in enumerate([1.0, 1.2, 2.5]):
         board.note_published(request_id("a", sequence), "a", 0.5)
         board.note_answer(Answer(request_id("a", sequence), "tabby", 0.5, "v1", 4, 2, arrived_at))
-    books = balance({"a": [request_id("a", 0)]}, [make_result("a", 0)])
+    books = balance({"a": make_sent("a", 1)}, [make_result("a", 0)])
     summary = summarise(books, board, Kill(9, 1.3), {"cores": 2})
     assert summary["clean"] is True
     assert summary["kill"] == {
@@ -64,7 +64,7 @@ def test_the_summary_holds_the_books_and_the_pause_around_the_kill() -> None:
 
 
 def test_a_run_that_ended_before_its_kill_can_be_summarised() -> None:
-    summary = summarise([], Scoreboard(["a"]), None, {})
+    summary = summarise(balance({}, []), Scoreboard(["a"]), None, {})
     assert summary["kill"]["longest_pause_seconds"] is None
     assert summary["latency_p50_seconds"] is None
 

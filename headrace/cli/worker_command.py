@@ -1,0 +1,84 @@
+"""`headrace worker`: serve a model, or only check that it could be served."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemas.configuration import load_settings
+from schemas.errors import ConfigurationError
+from schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from stream_workers.batching.work import ServedVersion
+
+Config = Annotated[Path | None, typer.Option(help="Configuration file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    worker = typer.Typer(help="Serve a model: consume requests, answer each once.")
+    worker.callback(invoke_without_command=True)(run)
+    worker.command("check")(check)
+    app.add_typer(worker, name="worker")
+
+
+def run(
+    context: typer.Context,
+    config: Config = None,
+    members: Annotated[int | None, typer.Option(min=1, max=64, help="Group members; else as in the settings.")] = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, which finish what is in flight; a second one ends at once.
+
+    Exits 0 when drained, 2 when the settings or the model cannot work, 4 when Kafka or Redis were not there in time,
+    1 when processes end again and again.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from stream_workers.logs import set_up_logs  # noqa: PLC0415 - keeps --help instant
+    from stream_workers.supervision.supervisor import supervise  # noqa: PLC0415
+
+    settings = load_settings(config, os.environ)
+    if members is not None:
+        settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"members": members})})
+    set_up_logs(settings.log)
+    raise typer.Exit(supervise(settings, os.environ))
+
+
+def check(config: Config = None) -> None:
+    """Load the model as a worker would and reach Kafka, Redis and every topic; then exit.
+
+    Exits 0 when all is well, 2 when the settings or the model cannot work, 3 when an outside system does not answer.
+    """
+    from stream_workers.logs import set_up_logs  # noqa: PLC0415 - keeps --help instant
+    from stream_workers.start_up import check_outside  # noqa: PLC0415
+    from stream_workers.supervision.model_check import check_model  # noqa: PLC0415
+
+    settings = load_settings(config, os.environ)
+    set_up_logs(settings.log)
+    typer.echo("OK settings")
+    check_outside(settings)
+    typer.echo(f"OK kafka {settings.kafka.bootstrap}, topics {', '.join(settings.topics.requests)}")
+    version = _find_version(settings)
+    loaded = check_model(settings, version, os.environ)
+    typer.echo(f"OK model {version.model} {version.version}, loaded in {loaded.load_seconds:.1f} s")
+
+
+def _find_version(settings: Settings) -> "ServedVersion":
+    """Return the version that a worker would begin with. Raises UnavailableError or ConfigurationError."""
+    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
+    from stream_workers.batching.work import ServedVersion  # noqa: PLC0415
+
+    name = settings.model.name
+    if settings.model.version is not None:
+        return ServedVersion(name, settings.model.version, 0)
+    if not settings.redis.url.get_secret_value():
+        raise ConfigurationError("neither model.version nor redis.url is set: nothing says which version to serve")
+    timeline = LiveVersions(settings.redis).read(name)
+    if timeline is None or not timeline.entries:
+        raise ConfigurationError(f"no version of {name} is active: `headrace models activate {name} VERSION` makes one so")
+    entry = timeline.entries[-1]
+    version = max(entry.split, key=lambda one: entry.split[one])
+    typer.echo(f"OK redis, active version {version} at epoch {entry.epoch}")
+    return ServedVersion(name, version, entry.epoch)

@@ -1,0 +1,121 @@
+"""Runs one batch in a model process: payloads out of the ring, the model over them, answers packed into one message."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from model_store.outcomes import ModelStageError, RecordError
+from model_store.payloads import Payload
+from schemas.errors import scrub
+from schemas.records import Stage
+from schemas.settings import LimitSettings
+from stream_workers.links.framing import MAX_DATA_BYTES
+from stream_workers.links.input_ring import InputRing
+from stream_workers.links.messages import Done, Fault, Message, Raised, RecordDone, Run
+
+_ROOM_FOR_REST = 16 << 20  # of a frame: lengths, faults and numbers beside the outputs
+
+
+class Answers(Protocol):
+    """What runs records; see :class:`model_store.loaded_model.LoadedModel`."""
+
+    def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
+        """Answer every record in order; raises ModelStageError."""
+
+
+class BatchRunner:
+    """Turns each `Run` into the messages that answer it. Whatever the model raises becomes a message."""
+
+    def __init__(self, model: Answers, ring: InputRing, limits: LimitSettings) -> None:
+        self._model = model
+        self._ring = ring
+        self._limits = limits
+
+    def run(self, order: Run) -> Iterator[Message]:
+        """Yield the answers: one message, or in isolated mode one per record and a last one.
+
+        The batch counts as in hand from here until the last message was taken and sent.
+        """
+        self._ring.begin(order.batch_id)
+        if order.isolated:
+            yield from self._run_one_by_one(order)
+        else:
+            yield self._run_together(order)
+            self._ring.count_answer()
+        self._ring.reset()
+
+    def _run_together(self, order: Run) -> Message:
+        began = time.perf_counter()
+        try:
+            answers = self._answer(self._payloads(order), self._ring.touch)
+        except ModelStageError as error:
+            return _raised(order.batch_id, error.stage, error.cause_class, str(error))
+        except BaseException as error:  # noqa: BLE001 - user code: even a SystemExit is an answer to this batch
+            return _raised(order.batch_id, Stage.MODEL, type(error).__name__, str(error))
+        return self._pack(order.batch_id, answers, (time.perf_counter() - began) * 1000)
+
+    def _run_one_by_one(self, order: Run) -> Iterator[Message]:
+        began = time.perf_counter()
+        for index, payload in enumerate(self._payloads(order)):
+            self._ring.touch(index)
+            answer = self._answer_alone(payload, index)
+            if isinstance(answer, bytes):
+                yield RecordDone(order.batch_id, index, answer, None)
+            else:
+                yield RecordDone(order.batch_id, index, b"", _fault(index, answer))
+            self._ring.count_answer()
+        yield Done(order.batch_id, [], [], (time.perf_counter() - began) * 1000, b"")
+
+    def _answer_alone(self, payload: Payload, index: int) -> bytes | RecordError:
+        try:
+            return self._answer([payload], lambda _: self._ring.touch(index))[0]
+        except ModelStageError as error:
+            return RecordError(error.stage, error.code, error.cause_class, str(error))
+        except BaseException as error:  # noqa: BLE001 - as above
+            return RecordError(Stage.MODEL, "model_failure", type(error).__name__, scrub(str(error)))
+
+    def _answer(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
+        """Run the model and hold it to its promise; a result too large to send is the fault of its record."""
+        answers = self._model.run(payloads, progress)
+        if len(answers) != len(payloads):
+            raise ValueError(f"{len(answers)} answers for {len(payloads)} records")
+        limit = self._limits.result_bytes
+        for index, answer in enumerate(answers):
+            if isinstance(answer, bytes) and len(answer) > limit:
+                text = f"the answer has {len(answer)} bytes: at most {limit} are allowed"
+                answers[index] = RecordError(Stage.POSTPROCESS, "too_large", "PayloadTooLargeError", text)
+        return answers
+
+    def _payloads(self, order: Run) -> list[Payload]:
+        lengths, limits = order.lengths, self._limits
+        view = self._ring.read(order.slot, sum(lengths))
+        ends = itertools.accumulate(lengths)
+        types, keys = _spread(order.content_types, len(lengths)), _spread(order.keys, len(lengths))
+        return [
+            Payload(content_type, view[end - length : end], key, request_id, limits)
+            for content_type, length, end, key, request_id in zip(
+                types, lengths, ends, keys, order.request_ids, strict=True
+            )
+        ]
+
+    def _pack(self, batch_id: int, answers: list[bytes | RecordError], model_ms: float) -> Message:
+        faults = [_fault(index, answer) for index, answer in enumerate(answers) if not isinstance(answer, bytes)]
+        outputs = [answer if isinstance(answer, bytes) else b"" for answer in answers] if faults else answers
+        lengths = [len(output) for output in outputs]  # type: ignore[arg-type]  # refusals were replaced above
+        if sum(lengths) > MAX_DATA_BYTES - _ROOM_FOR_REST:
+            text = f"the answers have {sum(lengths)} bytes together, more than one message holds"
+            return _raised(batch_id, Stage.POSTPROCESS, "PayloadTooLargeError", text)
+        return Done(batch_id, lengths, faults, model_ms, b"".join(outputs))  # type: ignore[arg-type]  # as above
+
+
+def _spread(values: list, count: int) -> list:  # type: ignore[type-arg]  # content types or keys
+    return values * count if len(values) == 1 else values
+
+
+def _fault(index: int, error: RecordError) -> Fault:
+    return Fault(index, error.stage.value, error.code, error.error_class, error.message)
+
+
+def _raised(batch_id: int, stage: Stage, error_class: str, message: str) -> Raised:
+    return Raised(batch_id, stage.value, error_class, scrub(message))

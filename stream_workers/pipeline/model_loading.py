@@ -1,0 +1,35 @@
+"""From an order to a model that is ready to answer: found, verified, loaded and warm. Runs in a model process only."""
+
+from pathlib import Path
+from typing import Literal, cast
+
+from model_store.loaded_model import LoadedModel
+from model_store.local_cache import CachedFile, LocalCache
+from model_store.store import ModelStore
+from schemas.settings import LimitSettings
+from stream_workers.links.messages import LoadOrder
+
+
+class WarmModel:
+    """A loaded version with the cached file that it is mapped from, which stays in the cache as long as this lives."""
+
+    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int) -> None:
+        self.model = model
+        self.warmed = warmed
+        self._weights = weights
+
+
+def load_warm(order: LoadOrder) -> WarmModel:
+    """Load what the order names. Raises what the store, the loader and the model class raise."""
+    from model_store.torch_loader import load_model  # noqa: PLC0415 - seconds, and a missing version fails before it
+
+    resolved = ModelStore(Path(order.store_root)).resolve(order.version.model, order.version.version)
+    weights = LocalCache(Path(order.cache_dir), order.cache_bytes).fetch_weights(resolved)
+    non_finite = cast("Literal['reject', 'allow']", order.non_finite)
+    model = load_model(weights.path, resolved.manifest, order.classes, order.device, order.threads, non_finite)
+    return WarmModel(model, weights, model.warm_up(order.max_batch_size))
+
+
+def decode_limits(order: LoadOrder) -> LimitSettings:
+    """Return the limits that the order carries."""
+    return LimitSettings.model_validate_json(order.limits)

@@ -1,0 +1,172 @@
+"""One model process: loads one version, then answers one member's batches until it is ended. No Kafka, no Redis here.
+
+`python -m stream_workers.pipeline.model_process DESCRIPTOR PARENT`, started by the supervisor only.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+
+from schemas.errors import ConfigurationError, ModelStoreError, scrub
+from stream_workers.batching.work import ServedVersion
+from stream_workers.links.control_channel import ControlChannel
+from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, LinkClosedError, frame
+from stream_workers.links.input_ring import InputRing
+from stream_workers.links.messages import (
+    Loaded,
+    LoadFailed,
+    LoadOrder,
+    Message,
+    OpenSession,
+    Ready,
+    Run,
+    ToModel,
+    decode,
+    encode,
+    run_decoder,
+    to_model_decoder,
+)
+from stream_workers.links.parent_death import die_with_parent
+from stream_workers.pipeline.batch_runner import BatchRunner
+from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
+
+NICENESS = 5
+"""Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
+
+
+class Session:
+    """One member's data socket. Sending waits for the member; a member that is gone ends the session, nothing else."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.setblocking(True)
+        self._reader = FrameReader(MAX_DATA_BYTES)
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self._socket.fileno()
+
+    def receive(self) -> list[Run]:
+        """Return the batches that have arrived. Raises LinkClosedError or FrameError."""
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except OSError as error:
+            raise LinkClosedError(f"data socket: {error.strerror}") from error
+        if not data:
+            raise LinkClosedError("data socket: the member closed it")
+        return [decode(run_decoder, body) for body in self._reader.feed(data)]
+
+    def send(self, message: Message) -> None:
+        """Send one answer. Raises LinkClosedError."""
+        try:
+            self._socket.sendall(frame(encode(message), MAX_DATA_BYTES))
+        except OSError as error:
+            raise LinkClosedError(f"data socket: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class ModelServer:
+    """Answers one session at a time. A new one ends the one before it, its unsent answers included."""
+
+    def __init__(self, channel: ControlChannel[ToModel], version: ServedVersion, ring: InputRing, runner: BatchRunner):
+        self._channel = channel
+        self._version = version
+        self._ring = ring
+        self._runner = runner
+        self._session: Session | None = None
+        self._selector = selectors.DefaultSelector()
+
+    def serve(self) -> None:
+        """Serve until the supervisor closes the control channel: that raises LinkClosedError."""
+        self._ring.reset()
+        self._selector.register(self._channel, selectors.EVENT_READ)
+        while True:
+            ready = {key.fileobj for key, _ in self._selector.select()}
+            if self._channel in ready:
+                self._take_orders()
+            elif self._session is not None:
+                self._answer(self._session)
+
+    def _take_orders(self) -> None:
+        for message, descriptors in self._channel.receive():
+            if isinstance(message, OpenSession):
+                self._close_session()
+                self._open_session(Session(descriptors[0]))
+
+    def _open_session(self, session: Session) -> None:
+        self._ring.reset()
+        self._session = session
+        self._selector.register(session, selectors.EVENT_READ)
+        try:
+            # Until the member reads this, it writes to no slot: an old batch may have been reading one till now.
+            session.send(Ready(self._version))
+        except LinkClosedError:
+            self._close_session()
+
+    def _answer(self, session: Session) -> None:
+        try:
+            for order in session.receive():
+                for message in self._runner.run(order):
+                    session.send(message)
+        except (LinkClosedError, FrameError):
+            self._close_session()
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            self._selector.unregister(self._session)
+            self._session.close()
+            self._session = None
+
+
+def main(arguments: list[str]) -> int:
+    """Load, say so, and serve until the supervisor lets go."""
+    descriptor, parent = (int(argument) for argument in arguments)
+    die_with_parent(parent)
+    # Ctrl-C in a terminal reaches every process of it; the supervisor decides when a model ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    channel = ControlChannel.adopt(descriptor, to_model_decoder)
+    try:
+        order, ring_descriptor = _await_order(channel)
+        ring = InputRing(ring_descriptor, order.slots, order.slot_bytes)
+        warm = _load(channel, order)
+        if warm is None:
+            return 1
+        ModelServer(channel, order.version, ring, BatchRunner(warm.model, ring, decode_limits(order))).serve()
+    except LinkClosedError:
+        pass
+    return 0
+
+
+def _await_order(channel: ControlChannel[ToModel]) -> tuple[LoadOrder, int]:
+    while True:
+        channel.wait(60.0)
+        for message, descriptors in channel.receive():
+            if isinstance(message, LoadOrder):
+                return message, descriptors[0]
+
+
+def _load(channel: ControlChannel[ToModel], order: LoadOrder) -> WarmModel | None:
+    began = time.monotonic()
+    try:
+        warm = load_warm(order)
+    except BaseException as error:  # noqa: BLE001 - the store, the loader and user code: all of it is "cannot load"
+        permanent = isinstance(error, ModelStoreError | ConfigurationError)
+        channel.send(LoadFailed(type(error).__name__, scrub(str(error)), permanent))
+        return None
+    channel.send(Loaded(time.monotonic() - began, warm.warmed))
+    return warm
+
+
+if __name__ == "__main__":
+    # Not sys.exit: threads that user code left behind must not keep a process that is to end.
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

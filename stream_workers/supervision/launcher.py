@@ -1,0 +1,82 @@
+"""Starts members and model processes from the settings: modules, environments and orders."""
+
+import os
+from collections.abc import Mapping
+
+from schemas.configuration import dump_settings
+from schemas.settings import Settings
+from stream_workers.batching.work import ServedVersion
+from stream_workers.links.input_ring import create_ring, slot_bytes_for
+from stream_workers.links.messages import (
+    FromMember,
+    FromModel,
+    Hello,
+    LoadOrder,
+    from_member_decoder,
+    from_model_decoder,
+)
+from stream_workers.local_folders import model_cache_folder
+from stream_workers.supervision.child_process import ChildProcess
+from stream_workers.supervision.model_instance import ModelInstance
+
+MEMBER_MODULE = "stream_workers.member"
+MODEL_MODULE = "stream_workers.pipeline.model_process"
+
+
+class Launcher:
+    """`environment` is what children inherit; `member_module` is another one in tests."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str], member_module: str = MEMBER_MODULE) -> None:
+        self._settings = settings
+        self._environment = dict(environment)
+        self._member_module = member_module
+        self._next_instance = 0
+        self._store_root = str(settings.store.root.absolute())
+        self._cache_dir = str(model_cache_folder(settings).absolute())
+        self._limits = settings.limits.model_dump_json().encode()
+
+    def start_member(self, slot: str, slot_number: int) -> ChildProcess[FromMember]:
+        """Start a member and tell it who it is. Secrets travel over its channel, not in arguments or environment."""
+        child = ChildProcess.start(self._member_module, from_member_decoder, self._environment)
+        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings)))
+        return child
+
+    def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
+        """Start a model process and order the version."""
+        model, slots = self._settings.model, self._settings.batching.slots
+        slot_bytes = slot_bytes_for(self._settings)
+        ring = create_ring(slots, slot_bytes)
+        try:
+            child: ChildProcess[FromModel] = ChildProcess.start(
+                MODEL_MODULE, from_model_decoder, {**self._environment, **_thread_variables(model.threads)}
+            )
+        except OSError:
+            os.close(ring)
+            raise
+        order = LoadOrder(
+            version=version,
+            store_root=self._store_root,
+            cache_dir=self._cache_dir,
+            cache_bytes=self._settings.store.cache_bytes,
+            classes=model.classes,
+            device=model.device,
+            threads=model.threads,
+            non_finite=model.non_finite_outputs,
+            limits=self._limits,
+            max_batch_size=self._settings.batching.max_batch_size,
+            slots=slots,
+            slot_bytes=slot_bytes,
+        )
+        child.channel.send(order, [os.dup(ring)])
+        self._next_instance += 1
+        return ModelInstance(self._next_instance, version, child, ring, order, now)
+
+
+def _thread_variables(threads: int) -> dict[str, str]:
+    """Limit every thread pool that a model may bring; they are read when the libraries are loaded, so set before.
+
+    Passive waiting: by default a pool's idle threads spin for milliseconds after each operation, on cores that the
+    member and the other replicas need.
+    """
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {**dict.fromkeys(pools, str(threads)), "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}

@@ -1,0 +1,19 @@
+"""Versions of the test models in a store of their own."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model_store.publishing import VersionDraft, publish_state
+from model_store.store import ModelStore
+from model_store.torch_loader import save_state
+
+CLASSES = {"obedient": "tests.models.obedient:Obedient", "counting": "tests.models.obedient:Counting"}
+STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
+
+
+def publish(root: Path, version: str = "v1", model_class: str = "obedient", **options: Any) -> None:
+    """Publish a version of the model `test`, whose weights compute `2x + 1`."""
+    draft = VersionDraft(name="test", version=version, model_class=model_class, options=options)
+    publish_state(ModelStore(root), draft, STATE, save_state)
