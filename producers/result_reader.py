@@ -11,6 +11,8 @@ from producers.record_reader import RecordReader, Start
 from schemas.errors import EnvelopeError, UnavailableError
 from schemas.settings import KafkaSettings
 
+__all__ = ["RecordReader", "ResultReader", "Start"]
+
 _POLL_SECONDS = 0.5
 _LOGGED_FAULTS = 20
 _log = logging.getLogger(__name__)
