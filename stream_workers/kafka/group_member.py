@@ -177,7 +177,7 @@ class GroupMember:
     def _read(self, message: Any, polled: Polled) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         timestamp_ms, key, payload = message.timestamp()[1], message.key(), message.value()
-        headers = ()
+        headers: Any = ()
         try:
             headers = message.headers()
             request = decode_request(topic, partition, offset, timestamp_ms, key, payload, headers)
