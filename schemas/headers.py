@@ -37,6 +37,7 @@ FORWARDED_PREFIX = "x-forwarded-"
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ID_CHARS = 256
 _JSON_STARTS = frozenset(bytes((byte,)) for byte in b'{["-0123456789tfn')
+_KNOWN_TYPES: dict[bytes | None, str] = {name.encode(): name for name in CONTENT_TYPES}
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -105,7 +106,7 @@ def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka clien
             if len(request_id) > MAX_ID_CHARS:
                 raise EnvelopeError(f"header ce_id: {len(request_id)} characters; at most {MAX_ID_CHARS} are allowed")
         elif name == "content-type":
-            content_type = _content_type(_text(name, value))
+            content_type = _KNOWN_TYPES.get(value) or _content_type(_text(name, value))
         elif name == "ce_specversion":
             if value != SPEC_VERSION:
                 _spec_version(_text(name, value))

@@ -40,7 +40,9 @@ def find_fault(request: Request, limits: LimitSettings) -> InvalidRecordError | 
     if request.key is not None and len(request.key) > limits.key_bytes:
         return PayloadTooLargeError(f"key: {len(request.key)} bytes; limits.key_bytes allows {limits.key_bytes}")
     if request.headers:
-        size = sum(len(name) + len(value or b"") for name, value in request.headers)
+        size = 0
+        for name, value in request.headers:
+            size += len(name) + len(value or b"")
         if size > limits.header_bytes:
             return PayloadTooLargeError(f"headers: {size} bytes; limits.header_bytes allows {limits.header_bytes}")
     return None
