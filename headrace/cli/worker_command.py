@@ -77,7 +77,9 @@ def _find_version(settings: Settings) -> "ServedVersion":
         raise ConfigurationError("neither model.version nor redis.url is set: nothing says which version to serve")
     timeline = LiveVersions(settings.redis).read(name)
     if timeline is None or not timeline.entries:
-        raise ConfigurationError(f"no version of {name} is active: `headrace models activate {name} VERSION` makes one so")
+        raise ConfigurationError(
+            f"no version of {name} is active: `headrace models activate {name} VERSION` makes one so"
+        )
     entry = timeline.entries[-1]
     version = max(entry.split, key=lambda one: entry.split[one])
     typer.echo(f"OK redis, active version {version} at epoch {entry.epoch}")
