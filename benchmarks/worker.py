@@ -28,6 +28,7 @@ from benchmarks.workloads import WORKLOADS, Workload
 from headrace.local_stack.stack import LocalStack
 from model_store.publishing import VersionDraft, publish_state
 from model_store.store import ModelStore
+from model_store.torch_loader import save_state
 
 PARTITIONS = 8
 TIMEOUT_SECONDS = 180.0
@@ -61,7 +62,7 @@ class Bench:
                     producer.poll(0.1)
         producer.flush()
         draft = VersionDraft(name=workload.name, version="v1", model_class=workload.model_class)
-        publish_state(ModelStore(self._folder / "models"), draft, workload.build().state_dict())
+        publish_state(ModelStore(self._folder / "models"), draft, workload.build().state_dict(), save_state)
 
     def measure(self, workload: Workload, contestant: str) -> float:
         """Run one contestant over the backlog; returns records per second."""

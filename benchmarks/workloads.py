@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import simplejpeg
+import skimage.data
 import torch
+from PIL import Image
 
 from examples.mlp import FEATURES, build_mlp
 from examples.mobilenet import build_mobilenet
@@ -48,9 +51,6 @@ def decode_small(batch: Sequence[bytes]) -> torch.Tensor:
 
 def frame_payloads() -> Sequence[bytes]:
     """Crops of real photographs at 224x224 as JPEG of quality 85."""
-    import skimage.data
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     frames = []
     for picture in (skimage.data.astronaut(), skimage.data.chelsea(), skimage.data.coffee()):
@@ -64,8 +64,6 @@ def frame_payloads() -> Sequence[bytes]:
 
 def decode_frames(batch: Sequence[bytes]) -> torch.Tensor:
     """The fastest decoder that gives the same pixels as Pillow."""
-    import simplejpeg
-
     pixels = np.stack([simplejpeg.decode_jpeg(payload, "RGB") for payload in batch])
     return torch.from_numpy(pixels).permute(0, 3, 1, 2).float().div_(255)
 

@@ -54,9 +54,9 @@ def turn_upright(pixels: Pixels, orientation: int) -> Pixels:
 
 def _check_size(width: int, height: int, max_pixels: int) -> None:
     if width <= 0 or height <= 0:
-        raise InvalidInputError(f"picture of {width}x{height} pixels")
+        raise InvalidInputError(f"picture of {width} by {height} pixels")
     if width * height > max_pixels:
-        raise PayloadTooLargeError(f"picture of {width}x{height} pixels: at most {max_pixels} are allowed")
+        raise PayloadTooLargeError(f"picture of {width} by {height} pixels: at most {max_pixels} are allowed")
 
 
 def _decode_jpeg(data: Bytes, max_pixels: int, size_hint: tuple[int, int] | None) -> Pixels:

@@ -55,7 +55,7 @@ def read_pinned_archive(path: Path, sha256: str) -> dict[str, Array]:
         raise ChecksumMismatchError(f"{path.name}: SHA-256 is {found}, expected {sha256}")
     try:
         return _read(data)
-    except (ValueError, LookupError, TypeError, OverflowError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise UnsafeFileError(f"{path.name} is not a plain state dict: {error}") from None
 
 

@@ -17,9 +17,10 @@ from producers.job_options import JobOptions
 from producers.job_rows import parse_row
 from producers.kafka_publisher import Publisher, PublisherOptions
 from producers.publish_frontier import Offsets, PublishFrontier, choose_scan_start
+from producers.record_reader import RecordReader
 from producers.record_size import SizeLimits
 from producers.request_ids import new_request_id
-from producers.result_reader import RecordReader, ResultReader
+from producers.result_reader import ResultReader
 from producers.sources.rows import RowOptions
 from producers.topics import TopicAdmin
 from schemas.errors import ConfigurationError
@@ -172,12 +173,13 @@ class BatchJob:
                 row = parse_row(job_id, dict(record.headers).get("ce_id"))
                 if row is not None:
                     yield row
+            self._refuse_gap(reader.unreadable, f"request topic {self._topic}")
 
     def _refuse_gap(self, lost: int, where: str) -> None:
         if lost:
             raise ConfigurationError(
-                f"{lost} records of the {where} were deleted since this job stopped: what became of its rows cannot be"
-                " told any more; use --restart to begin anew"
+                f"{lost} records of the {where} were deleted or cannot be read since this job stopped: what became of"
+                " its rows cannot be told any more; use --restart to begin anew"
             )
 
     def _summarise(self, state: JournalState, published: int, before: int, seconds: float) -> Summary:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -21,7 +21,7 @@ class AnswerWriter(Protocol):
     def write(self, answer: Answer) -> None:
         """Add one row."""
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Write what is still held."""
 
 
@@ -45,12 +45,12 @@ def write_output(answers: Iterable[Answer], output: Path) -> None:
         writer: AnswerWriter = (
             _ParquetWriter(accepted) if output.suffix.lower() == ".parquet" else _LineWriter(accepted)
         )
-        for answer in answers:
-            if answer.status == Status.OK:
-                writer.write(answer)
-            else:
-                rejected.write(msgspec.json.encode(_reject(answer)) + b"\n")
-        writer.finish()
+        with closing(writer):
+            for answer in answers:
+                if answer.status == Status.OK:
+                    writer.write(answer)
+                else:
+                    rejected.write(msgspec.json.encode(_reject(answer)) + b"\n")
 
 
 @contextmanager
@@ -92,7 +92,7 @@ class _LineWriter:
         }
         self._file.write(msgspec.json.encode(line) + b"\n")
 
-    def finish(self) -> None:
+    def close(self) -> None:
         pass
 
 
@@ -137,6 +137,6 @@ class _ParquetWriter:
             self._writer.write_table(self._pyarrow.Table.from_pylist(self._rows, schema=self._schema))
             self._rows = []
 
-    def finish(self) -> None:
+    def close(self) -> None:
         self._flush()
         self._writer.close()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from producers.kafka_publisher import Publisher, PublisherOptions
 from producers.outcomes import decode_outcome
+from producers.record_reader import RecordReader
 from producers.record_size import SizeLimits
-from producers.result_reader import RecordReader
 from schemas.errors import EnvelopeError, InvalidRecordError
 from schemas.records import DeadLetter
 from schemas.settings import Settings

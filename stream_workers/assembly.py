@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Mapping
 
-from producers.batch_span import batch_span
-
 from schemas.settings import Delivery, Settings
 from stream_workers.batching.batcher import Batcher, BatchLimits
 from stream_workers.batching.deadlines import DeadlineWatch
@@ -55,7 +53,7 @@ def build_parts(
         clock=time.monotonic,
         wall_clock=time.time,
         report=lambda in_flight: report(parts, in_flight),
-        batch_span=lambda topic, partition, offset: batch_span(settings.kafka, topic, partition, offset),
+        batch_span=lambda topic, partition, offset: _batch_span(settings, topic, partition, offset),
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,
     )
@@ -63,6 +61,13 @@ def build_parts(
     parts.metrics.fenced.set_function(lambda: parts.ledger.fenced)
     parts.metrics.breaker.set_function(lambda: parts.breaker.is_open)
     return parts
+
+
+def _batch_span(settings: Settings, topic: str, partition: int, offset: int) -> tuple[int, int]:
+    # Imported when it is needed, which is almost never: a member that replaces a killed one must be quick to start.
+    from producers.batch_span import batch_span  # noqa: PLC0415 - see above
+
+    return batch_span(settings.kafka, topic, partition, offset)
 
 
 def build_worker(parts: WorkerParts) -> Worker:

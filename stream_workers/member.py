@@ -11,12 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import structlog
 
-from model_store.live_versions import LiveVersions
 from schemas.errors import ConfigurationError, FencedError, ModelStoreError, StartUpTimeoutError
 from schemas.settings import Settings
 from stream_workers.assembly import build_parts, build_worker
@@ -27,7 +27,7 @@ from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.replica_pool import ReplicaPool
 from stream_workers.start_up import check_outside, log_wait
 from stream_workers.supervision.member_link import MemberLink
-from stream_workers.version_following import LastKnownTimeline, VersionFollower
+from stream_workers.version_following import LastKnownTimeline, PointerDoor, VersionFollower
 
 _SWITCH_INTERVAL_SECONDS = 0.001
 _GC_THRESHOLD = 100_000
@@ -111,8 +111,8 @@ class Reporter:
 def serve(link: MemberLink, should_stop: StopRequest) -> None:
     """From the first look at the outside to the last commit. Raises whatever ends a member early."""
     settings = link.settings
-    live = LiveVersions(settings.redis) if settings.redis.url.get_secret_value() else None
-    follower = VersionFollower(settings, live, LastKnownTimeline(_timeline_file(settings, link)))
+    connect = partial(_connect, settings) if settings.redis.url.get_secret_value() else None
+    follower = VersionFollower(settings, connect, LastKnownTimeline(_timeline_file(settings, link)))
     reporter = Reporter(link, follower)
     version = follower.await_first(should_stop, reporter.waiting)
     if version is None:
@@ -127,6 +127,13 @@ def serve(link: MemberLink, should_stop: StopRequest) -> None:
     gc.set_threshold(_GC_THRESHOLD)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     build_worker(parts).run(should_stop)
+
+
+def _connect(settings: Settings) -> PointerDoor:
+    # The Redis client takes most of a second to import: not on the way of a member that replaces a killed one.
+    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - see above
+
+    return LiveVersions(settings.redis)
 
 
 def _timeline_file(settings: Settings, link: MemberLink) -> Path:
@@ -150,7 +157,7 @@ def main() -> None:
         ending = Exit.START_UP_TIMEOUT
     except FencedError as error:
         _log.error("replaced or refused by the cluster", reason=str(error))
-    except Exception:
+    except Exception:  # noqa: BLE001 - the top of a process: logged, and the supervisor restarts it
         _log.exception("member failed")
     finally:
         sys.stdout.flush()

@@ -8,7 +8,6 @@ import structlog
 from schemas.settings import Settings
 from stream_workers.kafka.cluster_check import ClusterFacts, await_cluster
 
-
 _log = structlog.get_logger("start-up")
 
 

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
-from model_store.live_versions import LiveVersions
 from model_store.pointer_watch import PointerWatch
 from model_store.timeline import Timeline, decode_timeline, encode_timeline
 from schemas.errors import ModelStoreError, PipelineError, StartUpTimeoutError, UnavailableError
@@ -20,6 +20,13 @@ from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
 
 _log = structlog.get_logger("versions")
+
+
+class PointerDoor(Protocol):
+    """See :class:`model_store.live_versions.LiveVersions`."""
+
+    def read(self, model: str) -> Timeline | None:
+        """Return the model's timeline."""
 
 
 class LastKnownTimeline:
@@ -52,14 +59,15 @@ class VersionFollower:
     def __init__(
         self,
         settings: Settings,
-        live: LiveVersions | None,
+        connect: Callable[[], PointerDoor] | None,
         last_known: LastKnownTimeline,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
         self._model = settings.model.name
-        self._live = live
+        self._connect = connect
+        self._live: PointerDoor | None = None
         self._last_known = last_known
         self._clock = clock
         self._pause = pause
@@ -90,7 +98,7 @@ class VersionFollower:
 
     def start(self) -> None:
         """Begin to poll, unless the version is fixed."""
-        if self._settings.model.version is None and self._live is not None:
+        if self._settings.model.version is None and self._connect is not None:
             threading.Thread(target=self._poll_for_ever, name="versions", daemon=True).start()
 
     def take_change(self) -> ServedVersion | None:
@@ -116,8 +124,10 @@ class VersionFollower:
 
     def _look(self) -> str | None:
         """Read the pointer once; returns why that did not work, or None."""
-        if self._live is None:
+        if self._connect is None:
             return "redis.url is not set"
+        if self._live is None:
+            self._live = self._connect()
         try:
             moved = self._watch.observe(self._live.read(self._model), self._clock())
         except UnavailableError as error:

@@ -99,13 +99,13 @@ def _read_text_lines(path: Path, options: RowOptions) -> Source:
 
 
 def _open_npy(path: Path) -> Any:
-    import numpy  # noqa: PLC0415 - only this kind of file needs it
+    from numpy.lib import format as npy  # noqa: PLC0415 - only this kind of file needs it
 
     try:
-        array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+        array = npy.open_memmap(str(path), mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise ConfigurationError(f"{path}: not a .npy file without objects: {error}") from None
-    if not isinstance(array, numpy.ndarray) or array.ndim == 0:
+    if array.ndim == 0:
         raise ConfigurationError(f"{path}: an array with at least one axis is needed; rows run along the first")
     return array
 

@@ -176,11 +176,15 @@ class GroupMember:
 
     def _read(self, message: Any, polled: Polled) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
-        timestamp_ms, key, payload, headers = message.timestamp()[1], message.key(), message.value(), message.headers()
+        timestamp_ms, key, payload = message.timestamp()[1], message.key(), message.value()
+        headers: Any = ()
         try:
+            headers = message.headers()
             request = decode_request(topic, partition, offset, timestamp_ms, key, payload, headers)
-        except EnvelopeError as error:
-            polled.faults[len(polled.requests)] = error
+        except (EnvelopeError, SystemError) as error:
+            # The client raises SystemError for a header whose name is not UTF-8; its headers cannot be had then.
+            fault = error if isinstance(error, EnvelopeError) else EnvelopeError("a header's name is not UTF-8 text")
+            polled.faults[len(polled.requests)] = fault
             request = Request(
                 id=f"{topic}-{partition}-{offset}",
                 topic=topic,

@@ -1,10 +1,10 @@
 """Decides whether a transactional producer may begin another transaction. Pure.
 
 A commit message whose connection breaks is silently sent again; the first copy can arrive late and commit the *next*
-transaction of the same producer, half-written or aborted. librdkafka reports the break in its log, and the log line is
-queued before the second copy is answered: whoever reads the log right after the commit returns cannot miss it. Identical
-lines may be suppressed later on, so one is enough to condemn the producer for good. The `disconnects` of its statistics
-say the same, up to an interval later, and serve as the second witness.
+transaction of the same producer, half-written or aborted. librdkafka reports the break in its log, and that line is
+queued before the second copy is answered: whoever reads the log right after the commit returns cannot miss it.
+Identical lines may be suppressed later on, so one is enough to condemn the producer for good. The `disconnects` of its
+statistics say the same, up to an interval later, and serve as the second witness.
 
 The time that the commit took tells nothing (the first reconnect is immediate), nor do `txretries`, which also count the
 ordinary wait for the markers of the transaction before.

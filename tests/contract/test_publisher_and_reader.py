@@ -9,8 +9,9 @@ from kafka import KafkaProducer
 from producers.ask import publish_and_wait
 from producers.dead_letters import ReplayFilter, replay_dead_letters
 from producers.kafka_publisher import Publisher, PublisherOptions
+from producers.record_reader import RecordReader
 from producers.record_size import SizeLimits
-from producers.result_reader import RecordReader, ResultReader
+from producers.result_reader import ResultReader
 from producers.topics import TopicAdmin, create_topics, describe_topics
 from schemas.errors import (
     ConfigurationError,
@@ -196,6 +197,31 @@ def test_records_that_are_no_outcomes_are_counted_and_stepped_over(settings):
     with ResultReader(settings.kafka, topics.results, topics.dead_letters, start="earliest") as reader:
         assert len(list(reader.read_to_end())) == 1
         assert reader.malformed == 12
+
+
+class _BadName(str):
+    """A header name that is not UTF-8, as any other client may write it."""
+
+    __slots__ = ()
+
+    def encode(self, *_):
+        return b"\xff\xfe"
+
+
+def test_a_batch_that_the_client_cannot_take_apart_is_stepped_over_exactly(settings):
+    topic = settings.topics.requests[0]
+    for batch in (["a", "bad", "b"], ["c", "d"]):
+        producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap, linger_ms=200)
+        for name in batch:
+            headers = [(_BadName("x"), b"1")] if name == "bad" else []
+            producer.send(topic, value=name.encode(), partition=0, headers=headers)
+        producer.send(topic, value=b"other", partition=1)
+        producer.close(timeout=10)
+    with RecordReader(settings.kafka, [topic], start="earliest") as reader:
+        records = list(reader.read_until(reader.end_offsets(), timeout_seconds=20))
+        assert [record.value for record in records if record.position.partition == 0] == [b"a", b"c", b"d"]
+        assert [record.value for record in records if record.position.partition == 1] == [b"other"] * 2
+        assert reader.unreadable == 2
 
 
 def test_a_reader_hides_what_a_transaction_has_not_committed(settings):

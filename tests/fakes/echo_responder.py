@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from kafka import KafkaProducer
 
-from producers.result_reader import RecordReader
+from producers.record_reader import RecordReader
 from schemas.headers import decode_request, encode_dead_letter_headers, encode_result_headers
 from schemas.records import ErrorDetail, Request, ResultBody, Stage, Status, Timings
 from schemas.settings import Settings

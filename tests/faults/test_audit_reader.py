@@ -44,7 +44,9 @@ def start(rig: Rig, topics: TopicSettings) -> Producer:
 def write(producer: Producer, topic: str, record: Record, source_topic: str) -> None:
     """Write a built record, with the source topic that this test really uses."""
     value = record.value and record.value.replace(b'"requests"', f'"{source_topic}"'.encode())
-    headers = [(name, source_topic.encode() if name.endswith("error.topic") else data) for name, data in record.headers]
+    headers: list[tuple[str, str | bytes | None]] = []
+    for name, data in record.headers:
+        headers.append((name, source_topic.encode() if name.endswith("error.topic") else data))
     producer.produce(topic, value, record.key, headers=headers)
 
 

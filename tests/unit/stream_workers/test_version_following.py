@@ -40,7 +40,7 @@ class Rig:
         self.last_known = LastKnownTimeline(folder / "m.timeline")
         self.follower = VersionFollower(
             settings,
-            live,  # type: ignore[arg-type]  # a fake of the one method that is used
+            (lambda: live) if live is not None else None,
             self.last_known,
             clock=lambda: self.now,
             pause=self._pause,

@@ -1,5 +1,7 @@
 """Requests and outcomes with defaults for what a test does not care about, as values and as Kafka records."""
 
+from typing import Any
+
 import msgspec
 
 from producers.audit.ledger import SentRecord
@@ -86,7 +88,10 @@ def result_record(
     body = ResultBody(
         status=Status.OK, output=msgspec.Raw(b"1"), source=Position(REQUESTS, partition, offset), timings=TIMINGS
     )
-    headers = [*encode_result_headers("m", "v1", epoch), ("ce_id", (request_id or f"r{partition}-{offset}").encode())]
+    headers: list[tuple[str, Any]] = [
+        *encode_result_headers("m", "v1", epoch),
+        ("ce_id", (request_id or f"r{partition}-{offset}").encode()),
+    ]
     return Record(Position(RESULTS, to, at), 0, b"k", msgspec.json.encode(body), headers)
 
 

@@ -137,7 +137,9 @@ def test_a_record_that_is_no_outcome_is_unreadable() -> None:
     ("committed", "expected"),
     [(2, {}), (1, {Kind.GROUP_BEHIND: 1}), (None, {Kind.GROUP_BEHIND: 1}), (3, {Kind.GROUP_AHEAD: 1})],
 )
-def test_the_group_must_stand_behind_the_last_request_and_not_beyond_the_end(committed: int | None, expected: dict[Kind, int]) -> None:
+def test_the_group_must_stand_between_the_last_request_and_the_end(
+    committed: int | None, expected: dict[Kind, int]
+) -> None:
     access = FakeAccess(*ANSWERED)
     if committed is not None:
         access.group = {(REQUESTS, 0): committed}

@@ -5,7 +5,7 @@ import pytest
 
 from stream_workers.kafka.transaction_watch import TransactionWatch
 
-BROKE = "FAIL [w-0#producer-1] [thrd:TxnCoordinator]: TxnCoordinator: 127.0.0.1:9092: Disconnected (after 872ms in state UP)"
+BROKE = "FAIL [w-0#producer-1] [thrd:TxnCoordinator]: TxnCoordinator: h:1: Disconnected (after 872ms in state UP)"
 REFUSED = "FAIL [w-0#producer-1] [thrd:h:1/2]: h:1/2: Connect to ipv4#h:1 failed: refused (after 0ms in state CONNECT)"
 
 

@@ -1,0 +1,38 @@
+"""The active versions in a dict: what the Redis door promises, without Redis."""
+
+from model_store.timeline import Timeline, decode_timeline, encode_timeline
+from schemas.errors import InvalidPointerError
+from schemas.names import check_name
+
+
+class FakeLiveVersions:
+    """Passes the same tests as :class:`model_store.live_versions.LiveVersions`. `values` holds the stored bytes."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.hints_sent = 0
+
+    def read(self, model: str) -> Timeline | None:
+        stored = self.values.get(check_name("model name", model))
+        return None if stored is None else decode_timeline(stored)
+
+    def activate(
+        self, model: str, version: str, expected_epoch: int | None, now_ms: int, floor_epoch: int = 0
+    ) -> Timeline:
+        try:
+            current = self.read(model) or Timeline()
+        except InvalidPointerError:
+            if expected_epoch is not None:
+                raise
+            current = Timeline()
+        expected = current.epoch if expected_epoch is None else expected_epoch
+        moved = current.with_activation(version, expected, now_ms, floor_epoch)
+        self.values[model] = encode_timeline(moved)
+        self.hints_sent += 1
+        return moved
+
+    def put(self, model: str, value: bytes) -> None:
+        self.values[model] = value
+
+    def close(self) -> None:
+        pass
