@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from schemas.configuration import dump_settings
+from stream_workers.links.messages import from_model_decoder
+from stream_workers.supervision.child_process import ChildProcess
 from tests.fakes.local_fleet import CHECKOUT, child_environment, settings_for
 from tests.models.store_builder import publish
 
@@ -199,6 +201,15 @@ def test_a_member_that_cannot_start_ends_the_worker_with_the_right_code(tmp_path
         assert driven.process.wait(timeout=30) == code
     finally:
         driven.close()
+
+
+def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
+    environment = {**child_environment(), "GRANDCHILD": str(tmp_path / "pid")}
+    child = ChildProcess.start("tests.models.parent_of_one", from_model_decoder, environment)
+    wait_until(lambda: child.poll() is not None)
+    grandchild = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not psutil.pid_exists(grandchild) or is_dead(psutil.Process(grandchild)), seconds=1.0)
+    child.close()
 
 
 def test_a_fixed_version_that_is_not_there_ends_the_worker(tmp_path: Path) -> None:
