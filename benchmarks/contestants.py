@@ -1,7 +1,8 @@
 """The other runners of the benchmark, each a process of its own: `python -m benchmarks.contestants NAME ...`.
 
-`loop` is the straightforward consumer a careful engineer writes first, `loop_tuned` the same at the worker's batch size;
-`passthrough` has no model, which is what Kafka and the client can do; `model` is the model without Kafka, which is what the cores can do.
+`loop` is the straightforward consumer that a careful engineer writes first, `loop_tuned` the same at the worker's batch
+size; `passthrough` has no model, which is what Kafka and the client can do; `model` is the model without Kafka, which
+is what the cores can do.
 """
 
 import argparse

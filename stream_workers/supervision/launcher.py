@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 
 from schemas.configuration import dump_settings
-from schemas.settings import Settings
+from schemas.settings import ENV_PREFIX, Settings
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.input_ring import create_ring, slot_bytes_for
 from stream_workers.links.messages import (
@@ -29,7 +29,10 @@ class Launcher:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str], member_module: str = MEMBER_MODULE) -> None:
         self._settings = settings
-        self._environment = dict(environment)
+        # Settings reach a child over its channel. Its environment would show secrets to whatever a model runs.
+        self._environment = {
+            name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)
+        }
         self._member_module = member_module
         self._next_instance = 0
         self._spare: ChildProcess[FromMember] | None = None

@@ -2,6 +2,7 @@
 
 import enum
 import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -171,7 +172,8 @@ class Slot:
         self.member, self._status = None, None
         self.fleet.lose_member(now)
         if self._draining:
-            if code != 0:
+            # Ended by the signal itself: it had not begun yet.
+            if code not in (0, -signal.SIGTERM):
                 self.drain_code = 1
                 _log.warning("member ended in its drain", slot=self.name, code=code)
             return

@@ -61,6 +61,7 @@ class Supervisor:
         self._board = board
         self._stop_at: float | None = None
         self._well_since = now
+        self._exit_code = 0
 
     def run(self) -> int:
         """Serve until there is a reason to end; returns the exit code. `kill_all` must follow."""
@@ -101,17 +102,27 @@ class Supervisor:
 
     def _find_end(self, now: float) -> int | None:
         if self._stop_at is None:
-            failed = [slot.failure for slot in self._slots if slot.failure is not None]
-            for failure in failed:
-                _log.error("the worker gives up", reason=failure.reason, exit_code=failure.exit_code)
-            return failed[0].exit_code if failed else None
+            failure = next((slot.failure for slot in self._slots if slot.failure is not None), None)
+            if failure is None:
+                return None
+            _log.error("the worker gives up", reason=failure.reason, exit_code=failure.exit_code)
+            self._exit_code = failure.exit_code
+            self._stop_at = self._drain(now)
         if all(slot.member is None for slot in self._slots):
             _log.info("stopped")
-            return max(slot.drain_code for slot in self._slots)
+            return self._exit_code or max(slot.drain_code for slot in self._slots)
         if now >= self._stop_at:
             _log.warning("members did not finish in time and are killed")
-            return 1
+            return self._exit_code or 1
         return None
+
+    def _drain(self, now: float) -> float:
+        """Let the members finish; returns until when."""
+        limit = self._settings.worker.drain_seconds
+        _log.info("draining", limit_seconds=limit)
+        for slot in self._slots:
+            slot.drain()
+        return now + limit + DRAIN_GRACE_SECONDS
 
     def _take_signals(self, now: float) -> int | None:
         with contextlib.suppress(BlockingIOError):
@@ -121,10 +132,7 @@ class Supervisor:
                 if self._stop_at is not None:
                     _log.warning("told to stop again: ending at once")
                     return 1
-                _log.info("draining", limit_seconds=self._settings.worker.drain_seconds)
-                self._stop_at = now + self._settings.worker.drain_seconds + DRAIN_GRACE_SECONDS
-                for slot in self._slots:
-                    slot.drain()
+                self._stop_at = self._drain(now)
         return None
 
     def _wait(self) -> None:
