@@ -40,7 +40,9 @@ class Launcher:
         self._cache_dir = str(model_cache_folder(settings).absolute())
         self._limits = settings.limits.model_dump_json().encode()
 
-    def start_member(self, slot: str, slot_number: int) -> ChildProcess[FromMember]:
+    def start_member(
+        self, slot: str, slot_number: int, serving: ServedVersion | None = None
+    ) -> ChildProcess[FromMember]:
         """Give a slot to the spare or to a new process, and tell it who it is.
 
         Secrets travel over its channel, not in arguments or environment.
@@ -48,7 +50,7 @@ class Launcher:
         child, self._spare = self._spare, None
         if child is None or child.poll() is not None:
             child = self._start_nameless()
-        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings)))
+        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings), serving))
         return child
 
     def keep_spare(self) -> None:

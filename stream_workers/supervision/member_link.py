@@ -38,6 +38,8 @@ class MemberLink:
         self.slot = hello.slot
         """Identity in the group and in transactions: unique among all members of the group."""
         self.slot_number = hello.slot_number
+        self.serving = hello.serving
+        """What the slot's model processes serve already, if this member replaces another."""
         self.settings: Settings = restore_settings(hello.settings)
         self.refused: list[Refused] = []
         """Versions that could not be loaded, for the member to count and clear."""

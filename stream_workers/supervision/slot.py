@@ -149,7 +149,7 @@ class Slot:
     def _start_member(self, now: float) -> None:
         self._start_at, self._heard_at, self._status = None, now, None
         try:
-            self.member = self._launcher.start_member(self.name, self._number)
+            self.member = self._launcher.start_member(self.name, self._number, self.fleet.serving_version)
         except OSError as error:
             _log.error("member not started", slot=self.name, reason=error.strerror)
             self._start_at = now + 1.0

@@ -41,8 +41,10 @@ class FakeChild:
 class FakeLauncher:
     def __init__(self) -> None:
         self.members: list[FakeChild] = []
+        self.served: list[ServedVersion | None] = []
 
-    def start_member(self, slot: str, number: int) -> FakeChild:
+    def start_member(self, slot: str, number: int, serving: ServedVersion | None = None) -> FakeChild:
+        self.served.append(serving)
         self.members.append(FakeChild())
         return self.members[-1]
 
