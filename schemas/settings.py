@@ -170,6 +170,8 @@ class WorkerSettings(_Group):
     """How long to wait for Kafka, Redis and topics at start before giving up."""
     max_restarts: int = Field(10, ge=1)
     """Restarts of one slot inside a minute after which the worker gives up with a non-zero exit."""
+    warm_spare: bool = True
+    """Keep one spare member process per worker (about 60 MB), so that a killed member is replaced at once."""
     state_dir: Path | None = None
     """Slot leases and the last known version; the user's state folder when not given."""
 

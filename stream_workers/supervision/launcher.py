@@ -1,5 +1,6 @@
 """Starts members and model processes from the settings: modules, environments and orders."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 
@@ -34,15 +35,38 @@ class Launcher:
         }
         self._member_module = member_module
         self._next_instance = 0
+        self._spare: ChildProcess[FromMember] | None = None
         self._store_root = str(settings.store.root.absolute())
         self._cache_dir = str(model_cache_folder(settings).absolute())
         self._limits = settings.limits.model_dump_json().encode()
 
     def start_member(self, slot: str, slot_number: int) -> ChildProcess[FromMember]:
-        """Start a member and tell it who it is. Secrets travel over its channel, not in arguments or environment."""
-        child = ChildProcess.start(self._member_module, from_member_decoder, self._environment)
+        """Give a slot to the spare or to a new process, and tell it who it is.
+
+        Secrets travel over its channel, not in arguments or environment.
+        """
+        if self._spare is not None and self._spare.poll() is not None:
+            self.end_spare()
+        child, self._spare = self._spare or self._start_nameless(), None
         child.channel.send(Hello(slot, slot_number, dump_settings(self._settings)))
         return child
+
+    def keep_spare(self) -> None:
+        """Have a member ready that has done everything but take a slot: most of a restart is the loading of code."""
+        if self._spare is not None and self._spare.poll() is None:
+            return
+        self.end_spare()
+        with contextlib.suppress(OSError):  # a restart is slower then, and the next turn tries again
+            self._spare = self._start_nameless()
+
+    def end_spare(self) -> None:
+        """End the spare and wait for it."""
+        if self._spare is not None:
+            self._spare.reap()
+            self._spare = None
+
+    def _start_nameless(self) -> ChildProcess[FromMember]:
+        return ChildProcess.start(self._member_module, from_member_decoder, self._environment)
 
     def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
         """Start a model process and order the version."""

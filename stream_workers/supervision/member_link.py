@@ -23,6 +23,7 @@ from stream_workers.links.messages import (
     to_member_decoder,
 )
 from stream_workers.links.parent_death import die_with_parent
+from stream_workers.links.process_name import member_name, set_process_name
 
 HELLO_SECONDS = 30.0
 
@@ -46,7 +47,8 @@ class MemberLink:
     def from_environment(cls, arguments: Sequence[str] | None = None) -> "MemberLink":
         """Take up the link that the supervisor started this process with: `DESCRIPTOR PARENT` on the command line.
 
-        From here on the process dies with its supervisor. Raises LinkClosedError when that has gone already.
+        Returns when the supervisor has given this process a slot, which for a spare may be much later. From the
+        first moment on it dies with its supervisor. Raises LinkClosedError when that has gone already.
         """
         descriptor, parent = (int(argument) for argument in (sys.argv[1:] if arguments is None else arguments))
         die_with_parent(parent)
@@ -58,6 +60,7 @@ class MemberLink:
         hello = early.pop(0)[0]
         if not isinstance(hello, Hello):
             raise TypeError(f"the supervisor began with {type(hello).__name__}")
+        set_process_name(member_name(hello.slot))
         link = cls(channel, hello)
         link._early = early
         return link

@@ -22,6 +22,7 @@ from stream_workers.supervision.slot_lease import SlotLease, lease_slots
 
 TICK_SECONDS = 0.1
 DRAIN_GRACE_SECONDS = 2.0
+SPARE_AFTER_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 _log = structlog.get_logger("supervision")
@@ -55,10 +56,12 @@ class Supervisor:
         name = settings.worker.name
         self._slots = [Slot(f"{name}-{lease.number}", lease.number, settings, launcher, now) for lease in leases]
         self._settings = settings
+        self._launcher = launcher
         self._wakeup = wakeup
         self._board = board
         self._stop_at: float | None = None
         self._exit_code = 0
+        self._well_since = now
 
     def run(self) -> int:
         """Serve until there is a reason to end; returns the exit code. `kill_all` must follow."""
@@ -72,6 +75,7 @@ class Supervisor:
 
     def kill_all(self) -> None:
         """End every process that is left and wait for it."""
+        self._launcher.end_spare()
         for slot in self._slots:
             slot.kill(time.monotonic())
 
@@ -82,8 +86,19 @@ class Supervisor:
             slot.receive(now)
             slot.reap(now)
             slot.tick(now)
+        self._keep_spare(now)
         self._board.update([slot.health() for slot in self._slots])
         return stop if stop is not None else self._find_end(now)
+
+    def _keep_spare(self, now: float) -> None:
+        """Start the spare only when every slot is well: before that the cores have better things to do."""
+        healths = [slot.health() for slot in self._slots]
+        if not all(health.status is not None and health.status.ready for health in healths):
+            self._well_since = now
+        elif (
+            self._settings.worker.warm_spare and self._stop_at is None and now - self._well_since > SPARE_AFTER_SECONDS
+        ):
+            self._launcher.keep_spare()
 
     def _find_end(self, now: float) -> int | None:
         if self._stop_at is None:
