@@ -47,9 +47,9 @@ class Launcher:
 
         Secrets travel over its channel, not in arguments or environment.
         """
-        child, self._spare = self._spare, None
-        if child is None or child.poll() is not None:
-            child = self._start_nameless()
+        if self._spare is not None and self._spare.poll() is not None:
+            self.end_spare()
+        child, self._spare = self._spare or self._start_nameless(), None
         child.channel.send(Hello(slot, slot_number, dump_settings(self._settings), serving))
         return child
 

@@ -60,8 +60,8 @@ class Supervisor:
         self._wakeup = wakeup
         self._board = board
         self._stop_at: float | None = None
-        self._well_since = now
         self._exit_code = 0
+        self._well_since = now
 
     def run(self) -> int:
         """Serve until there is a reason to end; returns the exit code. `kill_all` must follow."""

@@ -35,7 +35,13 @@ CLASSES = {"obedient": "tests.models.obedient:Obedient", "counting": "tests.mode
 def settings_for(tmp_path: Path, **groups: dict[str, Any]) -> Settings:
     """Settings with a store, cache and state of their own, one instance, and the test models registered."""
     model = {"name": "test", "classes": CLASSES, "instances": 1, **groups.pop("model", {})}
-    worker = {"state_dir": tmp_path / "state", "group": "test-group", "name": "w", **groups.pop("worker", {})}
+    worker = {
+        "warm_spare": False,
+        "state_dir": tmp_path / "state",
+        "group": "test-group",
+        "name": "w",
+        **groups.pop("worker", {}),
+    }
     store = {"root": tmp_path / "store", "cache_dir": tmp_path / "cache"}
     return Settings(model=model, worker=worker, store=store, **groups)  # type: ignore[arg-type]
 

@@ -261,3 +261,19 @@ def test_two_workers_of_one_name_take_different_slots_and_a_taken_port_stops_nei
             second.communicate(timeout=10)
     finally:
         first.close()
+
+
+def test_a_spare_takes_the_slot_of_a_killed_member_and_another_spare_follows(tmp_path: Path) -> None:
+    publish(tmp_path / "store")
+    driven = DrivenWorker(tmp_path, worker={"warm_spare": True})
+    try:
+        wait_until(driven.is_ready)
+        wait_until(lambda: len(driven.members()) == 2)
+        (member,) = [process for process in driven.members() if process.name().startswith("hr-")]
+        (spare,) = [process for process in driven.members() if process != member]
+        member.kill()
+        wait_until(lambda: driven.metric("driven_pid") == float(spare.pid))
+        assert spare.name() == "hr-w-0"
+        wait_until(lambda: len(driven.members()) == 2)
+    finally:
+        driven.close()
