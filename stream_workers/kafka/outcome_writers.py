@@ -246,7 +246,7 @@ class IdempotentWriter(_ProducerOwner):
 
 
 def _close_later(producer: Producer) -> None:
-    """Close in a thread, since it may wait for a broker that does not answer; a new epoch makes it harmless meanwhile."""
+    """Close in a thread, since it may wait for a broker that does not answer; a new epoch makes it harmless."""
     threading.Thread(target=_close, args=(producer,), name="retired-producer", daemon=True).start()
 
 

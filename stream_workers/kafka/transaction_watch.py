@@ -45,5 +45,5 @@ class TransactionWatch:
         self._disconnects = disconnects
 
     def forgive(self) -> None:
-        """Go on in spite of what was seen while the producer took its transactional id over: no request of it counts."""
+        """Go on in spite of what was seen while the producer took its transactional id over."""
         self.disturbance = None
