@@ -54,6 +54,13 @@ def _text(name: str, value: bytes | None) -> str:
         raise EnvelopeError(f"header {name}: {value[:40]!r} is not UTF-8 text") from None
 
 
+def _short_text(name: str, value: bytes | None, limit: int) -> str:
+    text = _text(name, value)
+    if len(text) > limit:
+        raise EnvelopeError(f"header {name}: {len(text)} characters; at most {limit} are allowed")
+    return text
+
+
 def _spec_version(value: str) -> None:
     major, _, minor = value.partition(".")
     if major != "1" or (minor and not (minor.isascii() and minor.isdigit() and len(minor) <= 4)):
@@ -106,9 +113,7 @@ def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka clien
     deadline_ms = 0
     for name, value in headers or ():
         if name == "ce_id":
-            request_id = _text(name, value)
-            if len(request_id) > MAX_ID_CHARS:
-                raise EnvelopeError(f"header ce_id: {len(request_id)} characters; at most {MAX_ID_CHARS} are allowed")
+            request_id = _short_text(name, value, MAX_ID_CHARS)
         elif name == "content-type":
             content_type = _content_type(_text(name, value))
         elif name == "ce_specversion":
@@ -117,9 +122,7 @@ def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka clien
         elif name == "ce_deadline":
             deadline_ms = _deadline(_text(name, value))
         elif name == "traceparent":
-            traceparent = _text(name, value)
-            if len(traceparent) > MAX_TRACE_CHARS:
-                raise EnvelopeError(f"header traceparent: {len(traceparent)} characters; at most {MAX_TRACE_CHARS}")
+            traceparent = _short_text(name, value, MAX_TRACE_CHARS)
         elif name == "ce_dataref":
             raise EnvelopeError("header ce_dataref: payloads by reference are switched off; send the payload itself")
     return Request(

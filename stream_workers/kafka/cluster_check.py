@@ -69,7 +69,7 @@ def _check_sizes(admin: AdminClient, settings: Settings) -> None:
         limit = int(future.result()["max.message.bytes"].value)
         if limit < largest:
             raise ConfigurationError(
-                f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus key and headers may take"
-                f" {largest}; raise the one, or lower limits.result_bytes to"
+                f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus key and headers may"
+                f" take {largest}; raise the one, or lower limits.result_bytes to"
                 f" {max(0, limit - largest + settings.limits.result_bytes)}"
             )

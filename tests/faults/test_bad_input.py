@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -113,8 +112,7 @@ REFUSED: list[tuple[str, Raw, Stage, str, str]] = [
             "envelope",
             "is not supported",
         )
-        for version in ("2.0", "0", "-1", "text", FUTURE, "", "1.", "1.x", "١.0")
-        if version != "1."
+        for version in ("2.0", "0", "-1", "text", FUTURE, "", "1.x", "\u0661.0")
     ],
     ("header value not UTF-8", Raw(b'{"x": 1}', [("ce_id", b"\xff\xfe")]), Stage.DECODE, "envelope", "not UTF-8"),
     ("content type not UTF-8", Raw(b'{"x": 1}', [("content-type", b"\xff")]), Stage.DECODE, "envelope", "not UTF-8"),
@@ -373,10 +371,12 @@ class RawName(str):
 def test_a_header_name_that_is_not_text_is_a_dead_letter_and_the_partition_moves_on(
     run: FaultRun, exchange: Exchange
 ) -> None:
+    # Among many: what the interpreter does with the client's broken headers changes once the code is hot.
+    exchange.ask(*[number(x)._replace(partition=1) for x in range(200)])
     producer = KafkaProducer(bootstrap_servers=run.rig.stack.bootstrap)
     topic = run.topics.requests[0]
     try:
-        sent = producer.send(topic, b'{"x": 1}', partition=1, headers=[(RawName("n"), b"v")]).get(10)
+        sent = producer.send(topic, b'{"x": 1}', partition=1, headers=[("a", b"b"), (RawName("n"), b"v")]).get(10)
     finally:
         producer.close()
     behind = exchange.send([number(2)._replace(partition=1)])
