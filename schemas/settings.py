@@ -20,6 +20,7 @@ CONFIG_VARIABLE = "HEADRACE_CONFIG"
 TopicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 MIB = 1 << 20
+_ENVELOPE_BYTES = 8192
 
 
 class _Group(BaseModel):
@@ -166,6 +167,11 @@ class LimitSettings(_Group):
     """Deepest nesting of a JSON payload."""
     result_bytes: int = Field(900 * 1024, ge=1024, le=1 << 30)
     """Largest result or dead letter value; must fit `max.message.bytes` of those topics."""
+
+    @property
+    def outcome_bytes(self) -> int:
+        """The most that a result or dead letter takes as a whole, with key, headers and framing."""
+        return self.result_bytes + max(self.key_bytes, self.header_bytes) + _ENVELOPE_BYTES
 
 
 class Delivery(enum.StrEnum):

@@ -52,7 +52,7 @@ class WorkerProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "worker", "--config", str(self._config)],
                 cwd=self._project,
-                env={**inherited, "PYTHONPATH": str(self._project), **self._environment},
+                env={**inherited, "PYTHONPATH": str(self._project), "PYTHONFAULTHANDLER": "1", **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -9,6 +9,12 @@ from model_store.publishing import VersionDraft, publish_state
 from model_store.store import ModelStore
 from model_store.torch_loader import save_state
 
+CLASSES = {
+    "obedient": "tests.models.obedient:Obedient",
+    "counting": "tests.models.obedient:Counting",
+    "omnivore": "tests.models.omnivore:Omnivore",
+    "trap": "tests.models.trap:Trap",
+}
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 
 
