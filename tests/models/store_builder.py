@@ -9,7 +9,11 @@ from model_store.publishing import VersionDraft, publish_state
 from model_store.store import ModelStore
 from model_store.torch_loader import save_state
 
-CLASSES = {"obedient": "tests.models.obedient:Obedient", "counting": "tests.models.obedient:Counting"}
+CLASSES = {
+    "obedient": "tests.models.obedient:Obedient",
+    "counting": "tests.models.obedient:Counting",
+    "tardy": "tests.models.tardy:Tardy",
+}
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 
 
