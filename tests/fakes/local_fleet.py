@@ -27,9 +27,9 @@ from stream_workers.supervision.launcher import Launcher
 from stream_workers.supervision.member_link import MemberLink
 from stream_workers.supervision.model_fleet import FleetOptions, ModelFleet
 from tests.fakes.json_records import item
+from tests.models.store_builder import CLASSES
 
 CHECKOUT = Path(__file__).parents[2]
-CLASSES = {"obedient": "tests.models.obedient:Obedient", "counting": "tests.models.obedient:Counting"}
 
 
 def settings_for(tmp_path: Path, **groups: dict[str, Any]) -> Settings:

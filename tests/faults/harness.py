@@ -10,12 +10,13 @@ The usual run::
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
+from confluent_kafka import Consumer, TopicPartition
 
 from producers.audit.audit import Audit, AuditOptions
 from producers.audit.report import AuditReport
@@ -46,6 +47,8 @@ class Outcome:
     """Of what the broker acknowledged to the load: nothing of that may have vanished."""
     pauses: list[Pause]
     worker_log: str
+    answered: list[Answered] = field(default_factory=list)
+    """Every outcome under load, to look at a part of it."""
 
     def check(self) -> None:
         """Raise AssertionError with everything that was found, unless the audit is clean."""
@@ -57,6 +60,11 @@ class Outcome:
     def longest_pause_seconds(self) -> float:
         """The longest pause of any partition under load."""
         return max((pause.seconds for pause in self.pauses), default=0.0)
+
+    def longest_pause_between(self, begin_seconds: float, end_seconds: float) -> float:
+        """The longest pause of any partition within a part of the load, in epoch seconds."""
+        pauses = longest_pauses(self.answered, begin_seconds, end_seconds)
+        return max((pause.seconds for pause in pauses), default=0.0)
 
 
 class WatchThread:
@@ -106,7 +114,7 @@ class FaultRun:
         )
         self._kafka = rig.proxied if proxied else rig.direct
         self._partitions = partitions
-        self._worker: WorkerProcess | None = None
+        self._workers: list[WorkerProcess] = []
         self._watch = WatchThread(rig.direct, self.topics)
         self._loads = 0
 
@@ -121,15 +129,15 @@ class FaultRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watch.end()
-        if self._worker is not None:
-            self._worker.stop()
+        for worker in self._workers:
+            worker.stop()
 
     @property
     def worker(self) -> WorkerProcess:
-        """The worker to hurt."""
-        if self._worker is None:
+        """The worker to hurt: the first one."""
+        if not self._workers:
             raise RuntimeError("no worker is started")
-        return self._worker
+        return self._workers[0]
 
     def settings(self, *, members: int = 1, **groups: dict[str, Any]) -> dict[str, Any]:
         """The settings of the worker; `groups` are added to what the harness needs, setting by setting."""
@@ -158,13 +166,44 @@ class FaultRun:
         self, *, members: int = 1, environment: dict[str, str] | None = None, **groups: dict[str, Any]
     ) -> WorkerProcess:
         """Publish the model when that is not done, start a worker, and wait until it has answered a probe."""
-        publish_example_model(self.folder / "store")
-        config = self.folder / "headrace.yaml"
-        config.write_text(yaml.safe_dump(self.settings(members=members, **groups)))
-        self._worker = WorkerProcess(config, self.folder / "worker.log", environment=environment)
-        self._worker.start()
+        worker = self.add_worker(members=members, environment=environment, **groups)
         self.wait_until_answering()
-        return self._worker
+        return worker
+
+    def add_worker(
+        self,
+        name: str = "worker",
+        *,
+        members: int = 1,
+        environment: dict[str, str] | None = None,
+        **groups: dict[str, Any],
+    ) -> WorkerProcess:
+        """Start a worker of this name and return at once. `start` it again after it has ended."""
+        if groups.get("model", {}).get("name", MODEL) == MODEL:
+            publish_example_model(self.folder / "store")
+        groups = {**groups, "worker": {"name": name, **groups.get("worker", {})}}
+        config = self.folder / f"{name}.yaml"
+        config.write_text(yaml.safe_dump(self.settings(members=members, **groups)))
+        worker = WorkerProcess(config, self.folder / f"{name}.log", environment=environment)
+        self._workers.append(worker)
+        worker.start()
+        return worker
+
+    def count_in_log(self, words: str) -> int:
+        """How many lines of all workers' logs, so far, hold these words."""
+        return sum(line.count(words) > 0 for worker in self._workers for line in worker.log.read_text().splitlines())
+
+    def count_rebalances(self) -> int:
+        """How often a member was given or lost partitions so far."""
+        return sum(self.count_in_log(f'"partitions {event}"') for event in ("assigned", "revoked", "lost"))
+
+    def aborted_outcomes(self) -> int:
+        """Outcomes on disk that no read_committed reader sees: written, then aborted."""
+        topics = (self.topics.results, self.topics.dead_letters)
+        return sum(
+            _count_records(self.rig, topics, isolation) * sign
+            for isolation, sign in (("read_uncommitted", 1), ("read_committed", -1))
+        )
 
     def wait_until_answering(self, seconds: float = 90.0) -> None:
         """Wait until a request sent now has its outcome. Raises UnavailableError."""
@@ -203,8 +242,9 @@ class FaultRun:
             if load is None:
                 return Outcome(report, None, [], self._last_words())
             acknowledged = Audit(access, self.topics, AuditOptions(sent_file=load.sent_file)).run()
-        pauses = longest_pauses(self._answered(), load.begin_seconds, load.end_seconds)
-        return Outcome(report, acknowledged, pauses, self._last_words())
+        answered = self._answered()
+        pauses = longest_pauses(answered, load.begin_seconds, load.end_seconds)
+        return Outcome(report, acknowledged, pauses, self._last_words(), answered)
 
     def _answered(self) -> list[Answered]:
         with RecordReader(self.rig.direct, [self.topics.results, self.topics.dead_letters], start="earliest") as reader:
@@ -215,7 +255,25 @@ class FaultRun:
         return found
 
     def _last_words(self) -> str:
-        return "(no worker)" if self._worker is None else self._worker.last_words()
+        return "\n".join(worker.last_words() for worker in self._workers) or "(no worker)"
+
+
+def _count_records(rig: Rig, topics: tuple[str, ...], isolation: str) -> int:
+    config = {"group.id": "count", "isolation.level": isolation, "enable.partition.eof": True}
+    reader = Consumer({"bootstrap.servers": rig.stack.bootstrap, **config})
+    places = [
+        TopicPartition(topic, partition, 0)
+        for topic in topics
+        for partition in reader.list_topics(topic, 10).topics[topic].partitions
+    ]
+    reader.assign(places)
+    count, open_places = 0, len(places)
+    while open_places and (messages := reader.consume(1000, 10)):
+        ends = sum(message.error() is not None for message in messages)
+        open_places -= ends
+        count += len(messages) - ends
+    reader.close()
+    return count
 
 
 def publish_example_model(root: Path) -> None:

@@ -14,6 +14,7 @@ CLASSES = {
     "counting": "tests.models.obedient:Counting",
     "omnivore": "tests.models.omnivore:Omnivore",
     "trap": "tests.models.trap:Trap",
+    "tardy": "tests.models.tardy:Tardy",
 }
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 

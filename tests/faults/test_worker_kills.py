@@ -1,0 +1,133 @@
+"""Members, model processes and supervisors that are killed or paused under load. Counts are asserted, pauses printed."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from producers.audit.findings import Kind
+from tests.faults.conftest import Rig
+from tests.faults.harness import FaultRun, Outcome
+from tests.faults.load import LoadShape
+from tests.faults.worker_process import Role, wait_until
+
+SESSION_MS = 3000
+KILLS = 5
+KILL_EVERY_SECONDS = 4.0
+BATCH_TIMEOUT_SECONDS = 2.0
+
+Note = Callable[[str, object], None]
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def tell(note: Note, name: str, outcome: Outcome, begin: float, end: float) -> None:
+    """Print and record the longest pause of a part of the load."""
+    seconds = outcome.longest_pause_between(begin, end)
+    note(name, round(seconds, 2))
+    print(f"{name}: longest pause {seconds:.2f} s")
+    assert seconds < 30, name
+
+
+def wait_for_members(run: FaultRun, count: int) -> list[psutil.Process]:
+    return run.worker.wait_for(Role.MEMBER, count, 20)
+
+
+def test_kills_and_pauses_of_every_process_of_a_worker_lose_and_double_nothing(
+    rig: Rig, unique: str, tmp_path: Path, record_property: Note
+) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    marks: list[tuple[str, float]] = []
+
+    def mark(name: str) -> None:
+        marks.append((name, time.time()))
+
+    with FaultRun(rig, unique, tmp_path) as run:
+        run.start_worker(
+            members=2,
+            worker={"session_timeout_ms": SESSION_MS, "max_restarts": 50},
+            model={"batch_timeout_seconds": BATCH_TIMEOUT_SECONDS},
+        )
+        wait_until(lambda: run.count_rebalances() >= 2, 20, "both members have partitions")
+        time.sleep(1.0)
+        with run.load() as load:
+            time.sleep(1.0)
+
+            mark("model processes killed")
+            before = run.count_rebalances()
+            for _ in range(3):
+                run.worker.kill(Role.MODEL_PROCESS, chance.randrange(2))
+                run.worker.wait_for(Role.MODEL_PROCESS, 2, 20)
+                run.wait_until_answering(20)
+
+            mark("a model process paused")
+            paused = run.worker.pause(Role.MODEL_PROCESS)
+            wait_until(lambda: not psutil.pid_exists(paused.pid), 20, "the watchdog killed it")
+            run.worker.wait_for(Role.MODEL_PROCESS, 2, 20)
+            run.wait_until_answering(20)
+            assert run.count_rebalances() == before, "the group must not notice what happens to a model process"
+
+            mark("members and model processes killed")
+            for kill in range(KILLS):
+                began = time.monotonic()
+                wait_for_members(run, 2)
+                run.worker.kill(Role.MEMBER, chance.randrange(2))
+                if kill % 2:
+                    run.worker.wait_for(Role.MODEL_PROCESS, 1, 20)
+                    run.worker.kill(Role.MODEL_PROCESS, 0)
+                time.sleep(max(0.0, KILL_EVERY_SECONDS - (time.monotonic() - began)))
+
+            mark("a member paused past its session")
+            wait_for_members(run, 2)
+            zombie = run.worker.pause(Role.MEMBER, chance.randrange(2))
+            lost_at = run.count_rebalances()
+            wait_until(lambda: run.count_rebalances() > lost_at, 30, "the other member took its partitions")
+            time.sleep(1.0)
+            run.worker.resume(zombie)
+            lost_at = run.count_rebalances()
+            wait_until(lambda: run.count_rebalances() > lost_at, 30, "the zombie is back")
+            run.wait_until_answering(30)
+
+            mark("the supervisor killed")
+            run.worker.kill(Role.SUPERVISOR)
+            killed_at = time.monotonic()
+            wait_until(lambda: not run.worker.orphans(), 5, "no orphan")
+            assert time.monotonic() - killed_at < 1.0
+            run.worker.start()
+            run.wait_until_answering(60)
+            mark("the end")
+        outcome = run.finish(load)
+        for (name, begin), (_, end) in zip(marks, marks[1:], strict=False):
+            tell(record_property, name, outcome, begin, end)
+        outcome.check()
+        assert run.worker.terminate() == 0
+        assert run.worker.orphans() == []
+
+
+def test_at_least_once_a_kill_may_repeat_outcomes_and_loses_none(
+    rig: Rig, unique: str, tmp_path: Path, record_property: Note
+) -> None:
+    with FaultRun(rig, unique, tmp_path) as run:
+        run.start_worker(members=2, worker={"delivery": "at_least_once", "session_timeout_ms": SESSION_MS})
+        with run.load(LoadShape(records_per_second=300)) as load:
+            begin = time.time()
+            for index in (0, 1, 0):
+                time.sleep(2.0)
+                wait_for_members(run, 2)
+                run.worker.kill(Role.MEMBER, index)
+            run.worker.kill(Role.MODEL_PROCESS, 0)
+            time.sleep(2.0)
+            end = time.time()
+        outcome = run.finish(load)
+        tell(record_property, "at least once, members killed", outcome, begin, end)
+    assert outcome.acknowledged is not None
+    for report in (outcome.report, outcome.acknowledged):
+        found = {kind: report.count(kind) for kind in Kind if kind not in (Kind.DOUBLED, Kind.OUT_OF_ORDER)}
+        assert not any(found.values()), json.dumps(report.to_json())
+    print(f"outcomes repeated: {outcome.report.count(Kind.DOUBLED)}")
