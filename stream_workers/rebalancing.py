@@ -45,6 +45,7 @@ class PartitionLifecycle:
             self._p.assignments.pop(partition, None)
             self._p.ledger.close(partition)
             self._p.budget.forget(partition)
+            self._p.deadlines.forget(partition)
 
     def _changed(self, event: str, partitions: Sequence[PartitionKey]) -> None:
         self._p.settlement.own(self._p.assignments)

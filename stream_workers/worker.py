@@ -4,8 +4,8 @@ One thread runs it and makes every consumer call. It never runs model code and n
 do the one, the settlement's thread the other.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -38,7 +38,7 @@ class Worker:
         self._in_flight: dict[int, Batch] = {}
         self._answered: list[WorkItem] = []
         self._batch_serial = 0
-        self._backlog_bytes = 0
+        self._backlog: Counter[int] = Counter()
         self._quiet = False
         self._balanced_at = self._identified_at = self._reported_at = float("-inf")
 
@@ -115,8 +115,7 @@ class Worker:
             request = item.request
             if parts.assignments.get((request.topic, request.partition)) != item.assignment:
                 continue
-            if not item.batched:
-                parts.batcher.discard(item)
+            parts.batcher.discard(item)
             item.outcome = Expired(parts.version(), parts.timings(item, now))
             self._answered.append(item)
 
@@ -153,7 +152,7 @@ class Worker:
         parts = self._p
         parts.settlement.check()
         for commit in parts.settlement.take_commits():
-            self._backlog_bytes -= sum(item.payload_bytes for item in commit.items)
+            self._note_backlog(commit.items, -1)
             parts.metrics.note_commit(commit, parts.wall_clock())
             if parts.commits_offsets:
                 offsets = {
@@ -168,14 +167,16 @@ class Worker:
             return
         self._balanced_at = now
         parts = self._p
-        held = parts.ledger.pending_bytes()
-        share = self._backlog_bytes // max(1, len(held))
-        pause, resume = parts.budget.plan({key: size + share for key, size in held.items()})
+        backlog = {key: self._backlog[assignment] for key, assignment in parts.assignments.items()}
+        # What the settlement dropped with a partition is never committed: it goes with its assignment.
+        self._backlog = Counter({parts.assignments[key]: size for key, size in backlog.items() if size})
+        held = {key: size + backlog.get(key, 0) for key, size in parts.ledger.pending_bytes().items()}
+        pause, resume = parts.budget.plan(held)
         if pause:
             parts.member.pause(pause)
         if resume:
             parts.member.resume(resume)
-        parts.metrics.note_held(sum(held.values()) + self._backlog_bytes, len(parts.budget.paused))
+        parts.metrics.note_held(sum(held.values()), len(parts.budget.paused))
 
     def _report(self, now: float) -> None:
         if now - self._reported_at >= REPORT_SECONDS:
@@ -220,8 +221,14 @@ class Worker:
 
     def _offer(self, settled: Settled) -> None:
         if settled:
-            self._backlog_bytes += sum(item.payload_bytes for item in settled.items)
+            self._note_backlog(settled.items, 1)
             self._p.settlement.offer(settled)
+
+    def _note_backlog(self, items: Iterable[WorkItem], sign: int) -> None:
+        """Count the bytes that the settlement holds, by assignment."""
+        backlog = self._backlog
+        for item in items:
+            backlog[item.assignment] += sign * item.payload_bytes
 
     def _works_on(self, partitions: Sequence[PartitionKey] | None) -> bool:
         groups = [*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns)]

@@ -58,6 +58,7 @@ class Batcher:
             if queue is None:
                 queue = queues[key] = deque()
             queue.append(item)
+            item.queued = True
             total = totals.get(item.shape_key)
             if total is None:
                 total = totals[item.shape_key] = _ShapeTotals()
@@ -92,14 +93,20 @@ class Batcher:
         dropped = 0
         for key in [key for key in self._queues if key[0] == partition]:
             for item in self._queues.pop(key):
+                item.queued = False
                 if item.outcome is None:
                     self._subtract(item)
                     dropped += 1
         return dropped
 
     def discard(self, item: WorkItem) -> None:
-        """Stop counting a queued record that has just been answered without the model. It never enters a batch."""
-        self._subtract(item)
+        """Stop counting a queued record that has just been answered without the model: it never enters a batch.
+
+        Does nothing for a record that has left its queue, be it for a batch or with its partition.
+        """
+        if item.queued:
+            item.queued = False
+            self._subtract(item)
 
     def _heads(self) -> Iterator[tuple[tuple[PartitionKey, ShapeKey], deque[WorkItem]]]:
         """Yield the queues that hold an unanswered record, with that record in front; forget the empty ones."""
@@ -141,16 +148,19 @@ class Batcher:
         return batch
 
     def _take(self, key: tuple[PartitionKey, ShapeKey], batch: list[WorkItem], room: int) -> int:
-        """Move records from one queue into `batch` while they fit; returns the bytes left, 0 when one did not fit."""
+        """Move records from one queue into `batch` while they fit; returns the bytes left, 0 when one did not fit.
+
+        The first always fits: what it costs beside its payload may be more than the limit leaves for that.
+        """
         queue = self._queues[key]
         limit = self._limits.max_size
         while queue and len(batch) < limit:
             item = queue[0]
             if item.outcome is None:
-                if item.payload_bytes > room:
+                if batch and item.payload_bytes > room:
                     return 0
                 room -= item.payload_bytes
-                item.batched = True
+                item.queued = False
                 batch.append(item)
                 self._subtract(item)
             queue.popleft()

@@ -59,8 +59,8 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     attempts: int = 0
     """Runs that failed with this record on board."""
     lone_failures: int = 0
-    batched: bool = False
-    """True from the moment it leaves its queue for a batch."""
+    queued: bool = False
+    """True while it counts in its queue: until it enters a batch, is answered or goes with its partition."""
     outcome: Outcome | None = None
 
 

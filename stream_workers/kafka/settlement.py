@@ -165,11 +165,13 @@ class Settlement:
         """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
         self._writer.serve()
         committed = False
+        # Taken before the look at what is owned: a newer identity could commit for a partition that went in between.
+        snapshot = self._snapshot
         try:
             if self._drop_disowned():
                 self._start_over("a partition of the open transaction was taken away")
             self._send_new()
-            committed = self._is_due() and self._commit()
+            committed = self._is_due() and self._commit(snapshot)
         except SettlementError as error:
             self._failed_serial = self._snapshot.serial if self._snapshot else self._failed_serial
             self._start_over(str(error))
@@ -197,9 +199,9 @@ class Settlement:
             return False
         return self._flush_wanted or self._stopping or self._clock() - self._opened_at >= self._interval
 
-    def _commit(self) -> bool:
+    def _commit(self, snapshot: GroupSnapshot | None) -> bool:
         """Commit the open transaction, if this member has an identity that has not failed before; True when done."""
-        snapshot, opened_at = self._snapshot, self._opened_at
+        opened_at = self._opened_at
         if snapshot is None or snapshot.serial <= self._failed_serial:
             if opened_at is not None and self._clock() - opened_at > self._hold:
                 self._start_over("no identity in the group for too long")

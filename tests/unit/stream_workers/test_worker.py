@@ -178,6 +178,21 @@ def test_a_revoked_partition_finishes_what_is_in_flight_and_drops_what_is_queued
     assert rig.kinds() == [(0, n, Answer) for n in range(10)]
 
 
+def test_a_deadline_that_passes_in_the_drain_of_a_revoked_partition_costs_nothing_but_its_record() -> None:
+    rig = Rig(max_batch_size=2)
+    fill(rig, 0, 6, deadline_ms=101_000)
+    fill(rig, 1, 2)
+    rig.pool.holds = True
+    rig.member.assign(P0, P1)
+    rig.turn()
+    rig.now = 100.999
+    rig.member.revoke(P0)
+    rig.pool.holds = False
+    rig.turn(3)
+    assert [k for k in rig.kinds() if k[0] == 1] == [(1, 0, Answer), (1, 1, Answer)]
+    assert len(rig.parts.batcher) == 0
+
+
 def test_a_drain_that_takes_too_long_lets_go_and_fences_what_comes_late() -> None:
     rig = Rig(max_batch_size=2)
     fill(rig, 0, 2)
@@ -229,6 +244,21 @@ def test_uncommitted_outcomes_count_as_held() -> None:
     rig.settlement.commit()
     rig.turn(2)
     assert rig.member.paused == set()
+
+
+def test_what_went_with_a_lost_partition_does_not_count_as_held_for_ever() -> None:
+    rig = Rig(queue_bytes=8192)
+    rig.settlement.auto = False
+    fill(rig, 0, 40)
+    rig.member.assign(P0)
+    rig.turn(20)
+    rig.member.lose(P0)
+    rig.settlement.auto = True
+    rig.member.assign(P1)
+    fill(rig, 1, 8)
+    rig.turn(20)
+    assert P1 not in rig.member.paused
+    assert [k for k in rig.kinds() if k[0] == 1] == [(1, n, Answer) for n in range(8)]
 
 
 def test_an_unreadable_batch_is_stepped_over_with_a_dead_letter_for_each_record() -> None:

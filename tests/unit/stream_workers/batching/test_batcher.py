@@ -27,6 +27,15 @@ def test_a_full_batch_is_released_at_once() -> None:
     assert b.next_batch(0.05) is None
 
 
+def test_a_record_larger_than_the_limit_makes_a_batch_of_its_own() -> None:
+    b = batcher(max_bytes=1000)
+    b.add([item(0, size=1200), item(1, size=100)])
+    due = b.next_batch(0.0)
+    assert due is not None
+    assert due[1] is ReleaseReason.COST
+    assert offsets(due) == [(0, 0)]
+
+
 def test_a_partial_batch_is_released_when_the_wait_since_its_first_record_expires() -> None:
     b = batcher(wait=0.1)
     b.add([item(0, at=0.0)])

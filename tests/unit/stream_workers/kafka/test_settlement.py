@@ -163,3 +163,24 @@ def test_an_offset_moves_without_any_outcome() -> None:
     rig.step()
     assert rig.writer.committed == {P0: 9}
     assert rig.visible() == []
+
+
+def test_an_identity_that_is_newer_than_the_look_at_what_is_owned_is_not_used() -> None:
+    """Both change while outcomes are written: a partition is lost, and the member is back with a new identity."""
+    rig = Rig()
+    send = rig.writer.send
+
+    def lose_while_writing(record: OutRecord) -> None:
+        send(record)
+        rig.settlement.own({P1: 1})
+        rig.identify()
+
+    rig.offer(0, 0)
+    rig.step(0.0)
+    rig.identify()
+    rig.writer.send = lose_while_writing  # type: ignore[method-assign]
+    rig.now += 0.2
+    rig.offer(1, 5)
+    rig.step()
+    # With the newer one the broker would have taken the offset of a partition that another member has by now.
+    assert rig.writer.serials == [2]
