@@ -45,7 +45,7 @@ check: $(STAMP) ## Format, lint, import rules, types, unit tests and package nam
 	@$(BIN)/python -m pytest tests/unit -q
 
 bench: $(STAMP) ## Measure one worker against the limits of its model and its broker
-	@$(BIN)/python benchmarks/worker.py
+	@$(BIN)/python -m benchmarks.worker
 
 fmt: $(STAMP) ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff format .

@@ -1,7 +1,8 @@
 """The other runners of the benchmark, each a process of its own: `python -m benchmarks.contestants NAME ...`.
 
-`loop` is the straightforward consumer a careful engineer writes first; `passthrough` is the same without a model, which
-is what Kafka and the client can do; `model` is the model without Kafka, which is what the cores can do.
+`loop` is the straightforward consumer that a careful engineer writes first, `loop_tuned` the same at the worker's batch
+size; `passthrough` has no model, which is what Kafka and the client can do; `model` is the model without Kafka, which
+is what the cores can do.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 from benchmarks.workloads import WORKLOADS, Workload
 
 
-def run_loop(workload: Workload, bootstrap: str, requests: str, results: str, *, with_model: bool) -> None:
+def run_loop(workload: Workload, size: int, bootstrap: str, requests: str, results: str, *, with_model: bool) -> None:
     """Consume a batch, answer it, flush, commit. Ends when it is terminated."""
     module = prepare(workload) if with_model else None
     consumer = Consumer(
@@ -29,7 +30,6 @@ def run_loop(workload: Workload, bootstrap: str, requests: str, results: str, *,
     )
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
     consumer.subscribe([requests])
-    size = workload.batch_size
     while True:
         messages = [message for message in consumer.consume(size, 0.05) if not message.error()]
         if not messages:
@@ -83,7 +83,7 @@ def run_model(workload: Workload, seconds: float) -> None:
 def main() -> None:
     """Read the arguments and run one contestant."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["loop", "passthrough", "model"])
+    parser.add_argument("name", choices=["loop", "loop_tuned", "passthrough", "model"])
     parser.add_argument("--workload", choices=sorted(WORKLOADS), required=True)
     parser.add_argument("--bootstrap", default="")
     parser.add_argument("--requests", default="")
@@ -94,8 +94,9 @@ def main() -> None:
     if arguments.name == "model":
         run_model(workload, arguments.seconds)
         return
-    with_model = arguments.name == "loop"
-    run_loop(workload, arguments.bootstrap, arguments.requests, arguments.results, with_model=with_model)
+    size = workload.loop_batch_size if arguments.name == "loop" else workload.batch_size
+    with_model = arguments.name != "passthrough"
+    run_loop(workload, size, arguments.bootstrap, arguments.requests, arguments.results, with_model=with_model)
 
 
 if __name__ == "__main__":

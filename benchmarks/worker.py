@@ -32,7 +32,8 @@ from model_store.torch_loader import save_state
 
 PARTITIONS = 8
 TIMEOUT_SECONDS = 180.0
-CONTESTANTS = ("loop", "passthrough", "at_least_once", "exactly_once")
+LOOPS = ("loop", "loop_tuned", "passthrough")
+CONTESTANTS = (*LOOPS, "at_least_once", "exactly_once")
 
 
 class Bench:
@@ -92,7 +93,7 @@ class Bench:
 
     @contextlib.contextmanager
     def _running(self, workload: Workload, contestant: str, results: str) -> Iterator[None]:
-        if contestant in ("loop", "passthrough"):
+        if contestant in LOOPS:
             command = [sys.executable, "-m", "benchmarks.contestants", contestant, "--workload", workload.name]
             command += ["--bootstrap", self._bootstrap, "--requests", f"{workload.name}-requests", "--results", results]
         else:
@@ -181,11 +182,14 @@ def main(argv: Sequence[str] | None = None) -> None:
             for key in arguments.workload or sorted(WORKLOADS, reverse=True):
                 workload = WORKLOADS[key]
                 bench.prepare(workload)
-                rates: dict[str, list[float]] = {name: [] for name in (*CONTESTANTS, "model_alone")}
+                contestants = list(CONTESTANTS)
+                if workload.loop_batch_size == workload.batch_size:
+                    contestants.remove("loop_tuned")
+                rates: dict[str, list[float]] = {name: [] for name in (*contestants, "model_alone")}
                 for number in range(arguments.rounds):
                     # The order turns with every round, so that no contestant always runs on a warm or a tired machine.
-                    for offset in range(len(CONTESTANTS)):
-                        contestant = CONTESTANTS[(number + offset) % len(CONTESTANTS)]
+                    for offset in range(len(contestants)):
+                        contestant = contestants[(number + offset) % len(contestants)]
                         rates[contestant].append(bench.measure(workload, contestant))
                         console.print(f"  {contestant}: {rates[contestant][-1]:,.0f}/s")
                     rates["model_alone"].append(measure_model(workload))

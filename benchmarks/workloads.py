@@ -25,6 +25,8 @@ class Workload:
     model_class: str
     import_path: str
     batch_size: int
+    loop_batch_size: int
+    """What the straightforward loop takes; `loop_tuned` takes the worker's."""
     records: int
     build: Callable[[], torch.nn.Module]
     payloads: Callable[[], Sequence[bytes]]
@@ -74,6 +76,7 @@ SMALL = Workload(
     model_class="mlp",
     import_path="examples.mlp:MlpClassifier",
     batch_size=256,
+    loop_batch_size=64,
     records=300_000,
     build=build_mlp,
     payloads=small_payloads,
@@ -86,6 +89,7 @@ FRAMES = Workload(
     model_class="mobilenet",
     import_path="examples.mobilenet:MobileNetClassifier",
     batch_size=16,
+    loop_batch_size=16,
     records=4_000,
     build=build_mobilenet,
     payloads=frame_payloads,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from model_store.plain_files import CHUNK_BYTES, hash_file, open_plain
+from model_store.plain_files import CHUNK_BYTES, hash_file, list_entries, open_plain
 from model_store.store import ResolvedVersion
 from schemas.errors import CacheFullError, ChecksumMismatchError, ManifestError, ModelStoreError
 from schemas.manifest import WEIGHTS_FILE, FileEntry
@@ -83,7 +83,7 @@ class LocalCache:
         fcntl.flock(file, fcntl.LOCK_SH)
         linked = bool(os.fstat(file.fileno()).st_nlink)  # else dropped between open and lock
         if linked and hash_file(file) == entry.sha256:
-            os.utime(path)  # the order of eviction
+            os.utime(file.fileno())  # the order of eviction
             return CachedFile(path, file)
         if linked:  # damaged on this disk
             path.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class LocalCache:
             yield
 
     def _make_room(self, needed: int) -> None:
-        files = [(entry.stat(), Path(entry.path)) for entry in os.scandir(self.directory) if entry.name != _LOCK]
+        files = [(status, path) for path, status in list_entries(self.directory) if path.name != _LOCK]
         total = sum(status.st_size for status, _ in files)
         # Leftovers of killed processes go first, then what was used longest ago.
         for status, path in sorted(files, key=lambda item: (item[1].name[:1] != ".", item[0].st_mtime_ns)):

@@ -1,5 +1,6 @@
 """Opening files that a hostile writer may have put there: no links, no devices, no surprise size."""
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -54,3 +55,13 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def list_entries(directory: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return what a directory holds, following no link; what vanishes meanwhile, itself included, is left out."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                found.append((Path(entry.path), entry.stat(follow_symlinks=False)))
+    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from model_store.json_codec import decode_json
-from model_store.plain_files import hash_file, open_plain, read_plain, sync_directory
+from model_store.plain_files import hash_file, list_entries, open_plain, read_plain, sync_directory
 from model_store.weight_file import check_open_weights
 from schemas.errors import (
     ChecksumMismatchError,
@@ -131,21 +131,18 @@ class ModelStore:
     def remove_leftovers(self, now: float, older_than_seconds: float = LEFTOVER_SECONDS) -> int:
         """Remove what killed publishers left, when nothing in it changed for so long. `now` is epoch seconds."""
         removed = 0
-        for entry in os.scandir(self.root) if self.root.is_dir() else ():
-            if not entry.name.startswith(INCOMING_PREFIX) or not entry.is_dir(follow_symlinks=False):
+        for path, status in list_entries(self.root):
+            if not path.name.startswith(INCOMING_PREFIX) or not stat.S_ISDIR(status.st_mode):
                 continue
-            times = [entry.stat(follow_symlinks=False).st_mtime]
-            times += [child.stat(follow_symlinks=False).st_mtime for child in os.scandir(entry.path)]
+            times = [status.st_mtime, *(child.st_mtime for _, child in list_entries(path))]
             if now - max(times) > older_than_seconds:
-                shutil.rmtree(entry.path, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)
                 removed += 1
         return removed
 
 
 def _safe_directories(parent: Path) -> list[str]:
-    if not parent.is_dir():
-        return []
-    names = [entry.name for entry in os.scandir(parent) if entry.is_dir(follow_symlinks=False)]
+    names = [path.name for path, status in list_entries(parent) if stat.S_ISDIR(status.st_mode)]
     return sorted(name for name in names if _is_name(name))
 
 

@@ -87,8 +87,8 @@ def find_differences(plan: TopicPlan, found: TopicDescription) -> tuple[str, ...
     wanted = plan.configs.get("message.timestamp.type")
     if wanted and found.timestamp_type and found.timestamp_type != wanted:
         differences.append(f"message.timestamp.type {found.timestamp_type} instead of {wanted}")
-    size = int(plan.configs["max.message.bytes"])
-    if found.max_message_bytes is not None and found.max_message_bytes < size:
+    size = plan.configs.get("max.message.bytes")
+    if size is not None and found.max_message_bytes is not None and found.max_message_bytes < int(size):
         differences.append(f"max.message.bytes {found.max_message_bytes} instead of {size}")
     if "compact" in found.cleanup_policy:
         differences.append("cleanup.policy compact would drop records with equal keys")

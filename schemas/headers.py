@@ -5,6 +5,7 @@ and what would be right. A record without any header is a valid request.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -27,6 +28,7 @@ from schemas.records import (
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
+_Value = TypeVar("_Value", bytes, bytes | None)
 
 SPEC_VERSION = b"1.0"
 REQUEST_TYPE = "headrace.request"
@@ -36,7 +38,11 @@ ERROR_PREFIX = "__headrace.error."
 FORWARDED_PREFIX = "x-forwarded-"
 MAX_HEADER_BYTES = 64 * 1024
 MAX_ID_CHARS = 256
+MAX_TRACE_CHARS = 256
+HEADER_FRAMING_BYTES = 10
+"""What a header takes on the wire beside its name and value, at most: the two lengths."""
 _JSON_STARTS = frozenset(bytes((byte,)) for byte in b'{["-0123456789tfn')
+_KNOWN_TYPES: dict[bytes | None, str] = {name.encode(): name for name in CONTENT_TYPES}
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -47,6 +53,13 @@ def _text(name: str, value: bytes | None) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise EnvelopeError(f"header {name}: {value[:40]!r} is not UTF-8 text") from None
+
+
+def _short_text(name: str, value: bytes | None, limit: int) -> str:
+    text = _text(name, value)
+    if len(text) > limit:
+        raise EnvelopeError(f"header {name}: {len(text)} characters; at most {limit} are allowed")
+    return text
 
 
 def _spec_version(value: str) -> None:
@@ -101,18 +114,16 @@ def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka clien
     deadline_ms = 0
     for name, value in headers or ():
         if name == "ce_id":
-            request_id = _text(name, value)
-            if len(request_id) > MAX_ID_CHARS:
-                raise EnvelopeError(f"header ce_id: {len(request_id)} characters; at most {MAX_ID_CHARS} are allowed")
+            request_id = _short_text(name, value, MAX_ID_CHARS)
         elif name == "content-type":
-            content_type = _content_type(_text(name, value))
+            content_type = _KNOWN_TYPES.get(value) or _content_type(_text(name, value))
         elif name == "ce_specversion":
             if value != SPEC_VERSION:
                 _spec_version(_text(name, value))
         elif name == "ce_deadline":
             deadline_ms = _deadline(_text(name, value))
         elif name == "traceparent":
-            traceparent = _text(name, value)
+            traceparent = _short_text(name, value, MAX_TRACE_CHARS)
         elif name == "ce_dataref":
             raise EnvelopeError("header ce_dataref: payloads by reference are switched off; send the payload itself")
     return Request(
@@ -205,7 +216,14 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
     )
 
 
-def forward_headers(headers: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+def count_forwarded_bytes(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    """Count what headers take in a dead letter, renamed and framed (an upper bound): a flood of empty ones is large."""
+    return sum(
+        len(name.encode()) + len(value or b"") + HEADER_FRAMING_BYTES for name, value in forward_headers(headers)
+    )
+
+
+def forward_headers(headers: Iterable[tuple[str, _Value]]) -> list[tuple[str, _Value]]:
     """Keep a request's headers as they came, renaming any that pretends to be ours, so no history can be forged."""
     return [(FORWARDED_PREFIX + name if name.startswith(ERROR_PREFIX) else name, value) for name, value in headers]
 

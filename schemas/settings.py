@@ -20,6 +20,7 @@ CONFIG_VARIABLE = "HEADRACE_CONFIG"
 TopicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 MIB = 1 << 20
+_ENVELOPE_BYTES = 8192
 
 
 class _Group(BaseModel):
@@ -41,14 +42,23 @@ class KafkaSettings(_Group):
     bootstrap: str = Field("127.0.0.1:9092", min_length=1)
     """Comma-separated host:port list."""
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    """How to talk to the brokers."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """With a SASL protocol: how to prove who we are."""
     sasl_username: str = ""
+    """With a SASL protocol: who we are."""
     sasl_password: SecretStr = SecretStr("")
+    """With a SASL protocol: the password. Better given as a variable than in a file."""
     ssl_ca_file: Path | None = None
+    """Certificates of the authorities that may vouch for the brokers; the system's when not given."""
     ssl_certificate_file: Path | None = None
+    """Our certificate, where brokers ask for one."""
     ssl_key_file: Path | None = None
+    """The key of our certificate."""
     ssl_key_password: SecretStr = SecretStr("")
+    """The password of that key."""
     request_timeout_ms: int = Field(10_000, ge=1000, le=300_000)
+    """How long one request to a broker may take."""
 
     @model_validator(mode="after")
     def _complete_sasl(self) -> "KafkaSettings":
@@ -63,7 +73,9 @@ class RedisSettings(_Group):
     url: SecretStr = SecretStr("")
     """redis://[user:password@]host:port/db or rediss:// for TLS. A secret, since it may carry a password."""
     prefix: str = Field("headrace", pattern=r"^[a-z0-9_-]{1,40}$")
+    """Every key in Redis begins with it."""
     timeout_seconds: float = Field(2.0, gt=0, le=60)
+    """How long one call to Redis may take."""
     poll_seconds: float = Field(1.0, ge=0.1, le=60)
     """How often the pointer is read. Pushes are hints; this read decides."""
 
@@ -72,8 +84,11 @@ class TopicSettings(_Group):
     """The topics of one pipeline."""
 
     requests: tuple[TopicName, ...] = Field(("headrace.requests",), min_length=1)
+    """Where requests are read, in order of priority."""
     results: TopicName = "headrace.results"
+    """Where answers are written."""
     dead_letters: TopicName = "headrace.dead-letters"
+    """Where refused requests are written."""
 
     @model_validator(mode="after")
     def _no_loop(self) -> "TopicSettings":
@@ -87,28 +102,34 @@ class StoreSettings(_Group):
     """Where model versions are kept and cached."""
 
     root: Path = Path("models")
+    """The store: one folder per version. Relative to the configuration file that names it."""
     cache_dir: Path | None = None
     """Local cache of verified files; the user's cache folder when not given."""
     cache_bytes: int = Field(10 << 30, ge=MIB)
+    """Bound of the local cache; what was used longest ago goes first."""
 
 
 class ModelSettings(_Group):
     """Which model a worker serves and with how much of the machine."""
 
     name: str = "model"
+    """Which model of the store is served."""
     version: str | None = None
     """A fixed version. When not given, the pointer in Redis says which."""
     classes: dict[str, ImportPath] = Field(default_factory=dict)
     """Registered class name to `package.module:Class`. The only place that maps stored data to code."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d{1,3})?)$")
+    """Where the model runs: `cpu`, `cuda` or `cuda:N`."""
     instances: int | None = Field(None, ge=1, le=256)
     """Replicas of the model per member; by default the cores divided among the members."""
     threads: int = Field(1, ge=1, le=512)
     """Intra-op threads of one instance."""
     load_timeout_seconds: float = Field(120.0, gt=0)
+    """A version that takes longer to load and warm up is refused."""
     batch_timeout_seconds: float = Field(60.0, gt=0)
     """A model process without progress for this long is killed and its batch taken apart."""
     non_finite_outputs: Literal["reject", "allow"] = "reject"
+    """What becomes of an answer with NaN or infinity: a dead letter, or null and marked."""
 
     @field_validator("name", "version")
     @classmethod
@@ -120,9 +141,11 @@ class BatchingSettings(_Group):
     """When a batch is released."""
 
     max_batch_size: int = Field(16, ge=1, le=65_536)
+    """Most records in one batch."""
     max_wait_ms: float = Field(10.0, ge=0, le=60_000)
     """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
     max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
+    """Most payload bytes in one batch; also the size of one input slot in shared memory."""
     slots: int = Field(2, ge=1, le=16)
     """Batches that one model instance may hold: one that runs, the others ready."""
 
@@ -131,13 +154,24 @@ class LimitSettings(_Group):
     """Checked before anything of that size is allocated."""
 
     payload_bytes: int = Field(8 * MIB, ge=1, le=1 << 30)
+    """Largest payload of a request."""
     key_bytes: int = Field(64 * 1024, ge=1, le=16 * MIB)
+    """Largest key of a request."""
     header_bytes: int = Field(64 * 1024, ge=1, le=MIB)
+    """Most bytes of all headers of a request together."""
     pixels: int = Field(25_000_000, ge=1)
+    """Most pixels of an image, known from its header."""
     elements: int = Field(50_000_000, ge=1)
+    """Most elements of a tensor, known from its header."""
     json_depth: int = Field(64, ge=1, le=500)
+    """Deepest nesting of a JSON payload."""
     result_bytes: int = Field(900 * 1024, ge=1024, le=1 << 30)
     """Largest result or dead letter value; must fit `max.message.bytes` of those topics."""
+
+    @property
+    def outcome_bytes(self) -> int:
+        """The most that a result or dead letter takes as a whole, with key, headers and framing."""
+        return self.result_bytes + max(self.key_bytes, self.header_bytes) + _ENVELOPE_BYTES
 
 
 class Delivery(enum.StrEnum):
@@ -153,15 +187,23 @@ class WorkerSettings(_Group):
     """One `headrace worker`: a supervisor, its group members and their model processes."""
 
     group: str = Field("headrace", pattern=r"^[A-Za-z0-9._-]{1,200}$")
+    """The consumer group; with the slot it is also the transactional id."""
     name: str = Field("worker", pattern=r"^[A-Za-z0-9._-]{1,100}$")
     """Must differ between hosts of one group: with the slot number it is the member's identity."""
     members: int = Field(1, ge=1, le=64)
+    """Group members of this worker, each with its own model processes."""
     delivery: Delivery = Delivery.EXACTLY_ONCE
+    """What a kill may cost."""
     start_from: Literal["earliest", "latest"] = "earliest"
+    """Where a partition begins that has no committed offset."""
     commit_interval_ms: int = Field(100, ge=1, le=10_000)
+    """Outcomes become visible once per interval: a floor of the latency, and what keeps commits cheap."""
     session_timeout_ms: int = Field(6000, ge=1000, le=300_000)
+    """A member that is silent for so long loses its partitions."""
     max_poll_interval_ms: int = Field(60_000, ge=2000)
+    """A member whose loop does not poll for so long loses its partitions."""
     transaction_timeout_ms: int = Field(10_000, ge=1000, le=900_000)
+    """The broker aborts a transaction that is open for longer."""
     drain_seconds: float = Field(10.0, gt=0)
     """Longest wait for work in flight when partitions are taken away or on SIGTERM."""
     queue_bytes: int = Field(64 * MIB, ge=MIB)
@@ -170,6 +212,8 @@ class WorkerSettings(_Group):
     """How long to wait for Kafka, Redis and topics at start before giving up."""
     max_restarts: int = Field(10, ge=1)
     """Restarts of one slot inside a minute after which the worker gives up with a non-zero exit."""
+    warm_spare: bool = True
+    """Keep one spare member process per worker (about 60 MB), so that a killed member is replaced at once."""
     state_dir: Path | None = None
     """Slot leases and the last known version; the user's state folder when not given."""
 
@@ -192,6 +236,7 @@ class HealthSettings(_Group):
     """The HTTP endpoint with /live, /ready and /metrics."""
 
     host: str = "127.0.0.1"
+    """Address to listen on; anything wider than loopback is logged as a warning."""
     port: int = Field(9464, ge=0, le=65_535)
     """0 picks a free port, which is logged."""
 
@@ -200,6 +245,7 @@ class LogSettings(_Group):
     """How a process speaks."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is logged."""
     format: Literal["auto", "console", "json"] = "auto"
     """auto: console on a terminal, JSON lines elsewhere."""
 

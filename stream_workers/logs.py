@@ -16,7 +16,9 @@ from schemas.settings import LogSettings
 def set_up_logs(settings: LogSettings, **bound: str) -> None:
     """Configure structlog for this process. `bound` goes into every line, such as the slot."""
     as_console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if as_console else structlog.processors.JSONRenderer()
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()) if as_console else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

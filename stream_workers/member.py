@@ -115,7 +115,7 @@ def serve(link: MemberLink, should_stop: StopRequest) -> None:
     connect = partial(_connect, settings) if settings.redis.url.get_secret_value() else None
     follower = VersionFollower(settings, connect, LastKnownTimeline(_timeline_file(settings, link)))
     reporter = Reporter(link, follower)
-    version = follower.await_first(should_stop, reporter.waiting)
+    version = link.serving or follower.await_first(should_stop, reporter.waiting)
     if version is None:
         return
     link.serve(version)

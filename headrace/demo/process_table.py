@@ -9,10 +9,11 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class ChildProcess:
-    """A living child: `command` is its command line, arguments joined by spaces."""
+    """A living child: `command` is its command line, arguments joined by spaces; `name` its short name."""
 
     pid: int
     command: str
+    name: str = ""
 
 
 def children_of(parent: int, proc: Path = PROC) -> list[ChildProcess]:
@@ -26,9 +27,10 @@ def _find_children(parent: int, proc: Path) -> Iterator[ChildProcess]:
             continue
         try:
             # The name in parentheses may hold anything, so the fields are counted from its last parenthesis.
-            state, ppid = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            head, _, tail = (folder / "stat").read_text().rpartition(")")
+            state, ppid = tail.split()[:2]
             if int(ppid) == parent and state != "Z":
                 arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                yield ChildProcess(int(folder.name), " ".join(arguments).strip())
+                yield ChildProcess(int(folder.name), " ".join(arguments).strip(), head.partition("(")[2])
         except (OSError, ValueError):
             continue

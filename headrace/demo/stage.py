@@ -32,6 +32,8 @@ MEMBERS = 2
 MAX_BATCH_SIZE = 8
 TOPICS = TopicSettings(requests=("demo.requests",), results="demo.results", dead_letters="demo.dead-letters")
 MEMBER_MODULE = "stream_workers.member"
+MEMBER_NAME = "hr-"
+"""How a member that holds a slot is named; the worker's spare, which holds none, is not."""
 MODEL_MODULE = "stream_workers.pipeline"
 _PUBLISH_LIMIT_SECONDS = 180.0
 _READY_LIMIT_SECONDS = 120.0
@@ -113,7 +115,8 @@ class Stage:
 
     def members(self) -> list[ChildProcess]:
         """List the living group members."""
-        return [child for child in children_of(self._worker.pid) if MEMBER_MODULE in child.command]
+        children = children_of(self._worker.pid)
+        return [child for child in children if MEMBER_MODULE in child.command and child.name.startswith(MEMBER_NAME)]
 
     def models(self) -> list[ChildProcess]:
         """List the living model processes."""

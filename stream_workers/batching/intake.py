@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from schemas.errors import InvalidInputError, InvalidRecordError, PayloadTooLargeError, scrub
+from schemas.headers import HEADER_FRAMING_BYTES
 from schemas.records import NPY, SAFETENSORS, ErrorDetail, Request, Stage
 from schemas.settings import LimitSettings
 from stream_workers.batching.work import Rejected, ServedVersion, Skipped, WorkItem
@@ -40,7 +41,9 @@ def find_fault(request: Request, limits: LimitSettings) -> InvalidRecordError | 
     if request.key is not None and len(request.key) > limits.key_bytes:
         return PayloadTooLargeError(f"key: {len(request.key)} bytes; limits.key_bytes allows {limits.key_bytes}")
     if request.headers:
-        size = sum(len(name) + len(value or b"") for name, value in request.headers)
+        size = HEADER_FRAMING_BYTES * len(request.headers)
+        for name, value in request.headers:
+            size += len(name) + len(value or b"")
         if size > limits.header_bytes:
             return PayloadTooLargeError(f"headers: {size} bytes; limits.header_bytes allows {limits.header_bytes}")
     return None

@@ -75,7 +75,7 @@ def consumer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
 
 def producer_config(settings: Settings, identity: str, on_error: Callable[[KafkaError], None]) -> Config:
     """An idempotent producer whose batches fit the result topics; with a transactional id for exactly-once."""
-    largest = settings.limits.result_bytes + settings.limits.header_bytes + 8192
+    largest = settings.limits.outcome_bytes
     return connection_config(settings.kafka, identity) | {
         "enable.idempotence": True,
         "acks": "all",

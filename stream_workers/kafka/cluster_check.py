@@ -15,7 +15,6 @@ from stream_workers.kafka.client_config import connection_config, log_client_err
 
 _CALL_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
-_ENVELOPE_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def check_cluster(admin: AdminClient, settings: Settings) -> ClusterFacts:
 
 
 def _check_sizes(admin: AdminClient, settings: Settings) -> None:
-    largest = settings.limits.result_bytes + settings.limits.header_bytes + _ENVELOPE_BYTES
+    largest = settings.limits.outcome_bytes
     resources = [
         ConfigResource(ResourceType.TOPIC, name) for name in (settings.topics.results, settings.topics.dead_letters)
     ]
@@ -70,7 +69,7 @@ def _check_sizes(admin: AdminClient, settings: Settings) -> None:
         limit = int(future.result()["max.message.bytes"].value)
         if limit < largest:
             raise ConfigurationError(
-                f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus headers may take"
-                f" {largest}; raise the one, or lower limits.result_bytes to"
+                f"topic {resource.name}: max.message.bytes is {limit}, but limits.result_bytes plus key and headers may"
+                f" take {largest}; raise the one, or lower limits.result_bytes to"
                 f" {max(0, limit - largest + settings.limits.result_bytes)}"
             )

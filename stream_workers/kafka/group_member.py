@@ -4,7 +4,7 @@ librdkafka's events are turned into values (:class:`Polled`) or errors of our tr
 inside :meth:`GroupMember.poll`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -117,11 +117,16 @@ class GroupMember:
                 return polled
             messages.append(first)
         messages += consumer.consume(max_records, 0)
+        # A header whose name is not UTF-8 makes the client return a broken list *and* set an exception. Python's own
+        # specialised calls do not look for that, and would read the list; `map` always does. Ask once per message: the
+        # second time, the broken list comes without a warning.
+        headers_of = map(Message.headers, messages)
         for message in messages:
             error = message.error()
             if error is None:
-                self._read(message, polled)
+                self._read(message, headers_of, polled)
             else:
+                next(headers_of)
                 self._note_error(message, error, polled)
         return polled
 
@@ -174,15 +179,15 @@ class GroupMember:
             raise UnavailableError("the member has not joined its group")
         return self._consumer
 
-    def _read(self, message: Any, polled: Polled) -> None:
+    def _read(self, message: Any, headers_of: Iterator[Any], polled: Polled) -> None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         timestamp_ms, key, payload = message.timestamp()[1], message.key(), message.value()
         headers: Any = ()
         try:
-            headers = message.headers()
+            headers = next(headers_of)
             request = decode_request(topic, partition, offset, timestamp_ms, key, payload, headers)
         except (EnvelopeError, SystemError) as error:
-            # The client raises SystemError for a header whose name is not UTF-8; its headers cannot be had then.
+            # SystemError: see `poll`. The headers of this record cannot be had.
             fault = error if isinstance(error, EnvelopeError) else EnvelopeError("a header's name is not UTF-8 text")
             polled.faults[len(polled.requests)] = fault
             request = Request(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from schemas.headers import encode_dead_letter_headers, encode_result_headers
+from schemas.headers import count_forwarded_bytes, encode_dead_letter_headers, encode_result_headers
 from schemas.records import ErrorDetail, Stage, Timings
 from schemas.settings import Settings
 from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, WorkItem
@@ -89,8 +89,7 @@ class OutcomeEncoder:
 
     def _dead_letter(self, item: WorkItem, rejected: Rejected) -> OutRecord:
         request = item.request
-        kept = sum(len(name) + len(value or b"") for name, value in request.headers)
-        size = len(request.payload or b"") + len(request.key or b"") + kept
+        size = len(request.payload or b"") + len(request.key or b"") + count_forwarded_bytes(request.headers)
         omitted = size > self._limits.result_bytes
         if omitted:
             # The source position is the pointer to what is left out; a dead letter itself always fits.

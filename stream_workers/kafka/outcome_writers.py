@@ -23,6 +23,7 @@ PartitionKey = tuple[str, int]
 STATISTICS_INTERVAL_MS = 500
 _STEP_TIMEOUT_SECONDS = 5.0
 _GIVE_UP_SECONDS = 120.0
+_OPEN_ATTEMPTS = 4
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 
 _log = structlog.get_logger("settlement")
@@ -59,21 +60,77 @@ class OutcomeWriter(Protocol):
         """Let go of the client."""
 
 
-class TransactionalWriter:
-    """Results, dead letters and offsets in one transaction; retires its producer after anything that was not clean."""
+class _ProducerOwner:
+    """Holds the one Kafka producer of a writer."""
 
     def __init__(self, settings: Settings, identity: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
-        self._transactional_id = f"{settings.worker.group}-{identity}"
         self._identity = identity
         self._clock = clock
         self._producer: Producer | None = None
-        self._watch = TransactionWatch()
         self._delivery_errors: list[KafkaError] = []
         self.retirements = 0
 
+    def send(self, record: OutRecord) -> None:
+        """Write one outcome; waits while the client's queue is full, which is the back-pressure."""
+        topic, partition, key, value, headers = record
+        producer = self._live()
+        give_up_at: float | None = None
+        while True:
+            try:
+                producer.produce(topic, value, key, partition, headers=headers)
+            except BufferError:
+                give_up_at = give_up_at or self._clock() + _GIVE_UP_SECONDS
+                if self._clock() > give_up_at:
+                    raise SettlementError(f"{topic}: the producer's queue stayed full") from None
+                producer.poll(_FULL_QUEUE_WAIT_SECONDS)
+            except KafkaException as error:
+                raise SettlementError(f"{topic}: {error.args[0].str()}") from error
+            else:
+                return
+
+    def serve(self) -> None:
+        """Run the client's callbacks."""
+        self._live().poll(0)
+
+    def close(self) -> None:
+        """Close the producer; an open transaction is aborted."""
+        if self._producer is not None:
+            _close(self._producer)
+            self._producer = None
+
+    def _live(self) -> Producer:
+        if self._producer is None:
+            raise SettlementError("the producer is not open")
+        return self._producer
+
+    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._delivery_errors.append(error)
+
+
+class TransactionalWriter(_ProducerOwner):
+    """Results, dead letters and offsets in one transaction; retires its producer after anything that was not clean."""
+
+    def __init__(self, settings: Settings, identity: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(settings, identity, clock)
+        self._transactional_id = f"{settings.worker.group}-{identity}"
+        self._watch = TransactionWatch()
+
     def open(self) -> None:
-        """Make a producer and take the transactional id over: an open transaction of a predecessor is aborted."""
+        """Make a producer and take the transactional id over: an open transaction of a predecessor is aborted.
+
+        One whose connection broke meanwhile is given up for another: its client may keep silent about the next break.
+        """
+        for _ in range(_OPEN_ATTEMPTS):
+            self._open_one()
+            if self._watch.disturbance is None:
+                return
+            _close_later(self._live())
+        self._open_one()
+        self._watch.forgive()
+
+    def _open_one(self) -> None:
         watch = TransactionWatch()
         timeout_ms = self._settings.worker.transaction_timeout_ms
         config = producer_config(self._settings, self._identity, log_client_error) | {
@@ -91,7 +148,6 @@ class TransactionalWriter:
         self._producer = Producer(config)
         self._step(self._producer.init_transactions)
         self._producer.poll(0)
-        watch.forgive()
 
     def begin(self) -> None:
         """Begin a transaction. The one before it was clean, or its producer is gone."""
@@ -100,10 +156,6 @@ class TransactionalWriter:
             self._live().begin_transaction()
         except KafkaException as error:
             raise self._translate(error) from error
-
-    def send(self, record: OutRecord) -> None:
-        """Write one outcome; waits while the client's queue is full, which is the back-pressure."""
-        _send(self._live(), record, self._clock)
 
     def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
         """Put the offsets into the transaction, then commit it."""
@@ -130,25 +182,6 @@ class TransactionalWriter:
             _log.warning("abort", code=error.args[0].name(), message=error.args[0].str())
         self._retire("a transaction was aborted")
 
-    def serve(self) -> None:
-        """Run statistics and delivery callbacks."""
-        self._live().poll(0)
-
-    def close(self) -> None:
-        """Close the producer; an open transaction is aborted."""
-        if self._producer is not None:
-            _close(self._producer)
-            self._producer = None
-
-    def _live(self) -> Producer:
-        if self._producer is None:
-            raise SettlementError("the transactional producer is not open")
-        return self._producer
-
-    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
-        if error is not None:
-            self._delivery_errors.append(error)
-
     def _step(self, call: Callable[..., Any], *arguments: Any, unknown_is_fatal: bool = False) -> None:
         """Call until it succeeds, is refused, or has been retried for too long."""
         started = self._clock()
@@ -170,8 +203,7 @@ class TransactionalWriter:
         old = self._live()
         self.retirements += 1
         _log.info("producer retired", reason=reason, transactional_id=self._transactional_id)
-        # Closing may wait for a broker that does not answer; the new epoch makes the old producer harmless meanwhile.
-        threading.Thread(target=_close, args=(old,), name="retired-producer", daemon=True).start()
+        _close_later(old)
         self.open()
 
     def _translate(self, error: KafkaException) -> Exception:
@@ -182,21 +214,8 @@ class TransactionalWriter:
         return SettlementError(f"{cause.name()}: {cause.str()}{detail}")
 
 
-class IdempotentWriter:
+class IdempotentWriter(_ProducerOwner):
     """At-least-once: outcomes are flushed, and only then are their offsets handed on to be committed."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        identity: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._identity = identity
-        self._clock = clock
-        self._producer: Producer | None = None
-        self._delivery_errors: list[KafkaError] = []
-        self.retirements = 0
 
     def open(self) -> None:
         """Make an idempotent producer."""
@@ -206,10 +225,6 @@ class IdempotentWriter:
     def begin(self) -> None:
         """Begin a group of outcomes."""
         self._delivery_errors.clear()
-
-    def send(self, record: OutRecord) -> None:
-        """Write one outcome; waits while the client's queue is full."""
-        _send(self._live(), record, self._clock)
 
     def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
         """Wait until every outcome is acknowledged. The offsets are the caller's to commit, after this."""
@@ -226,28 +241,16 @@ class IdempotentWriter:
 
     def start_over(self) -> None:
         """Forget what is not acknowledged; it is sent again, which at-least-once allows."""
-        self._live().purge()
+        old = self._live()
+        old.purge()
         self.retirements += 1
+        _close_later(old)
         self.open()
 
-    def serve(self) -> None:
-        """Run delivery callbacks."""
-        self._live().poll(0)
 
-    def close(self) -> None:
-        """Close the producer."""
-        if self._producer is not None:
-            _close(self._producer)
-            self._producer = None
-
-    def _live(self) -> Producer:
-        if self._producer is None:
-            raise SettlementError("the producer is not open")
-        return self._producer
-
-    def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
-        if error is not None:
-            self._delivery_errors.append(error)
+def _close_later(producer: Producer) -> None:
+    """Close in a thread, since it may wait for a broker that does not answer; a new epoch makes it harmless."""
+    threading.Thread(target=_close, args=(producer,), name="retired-producer", daemon=True).start()
 
 
 def _close(producer: Producer) -> None:
@@ -256,23 +259,3 @@ def _close(producer: Producer) -> None:
         producer.close()
     except KafkaException as error:
         _log.debug("close", reason=error.args[0].str())
-
-
-def _send(producer: Producer, record: OutRecord, clock: Callable[[], float]) -> None:
-    topic, partition, key, value, headers = record
-    try:
-        producer.produce(topic, value, key, partition, headers=headers)
-        return
-    except BufferError:
-        pass
-    except KafkaException as error:
-        raise SettlementError(f"{topic}: {error.args[0].str()}") from error
-    give_up_at = clock() + _GIVE_UP_SECONDS
-    while clock() < give_up_at:
-        producer.poll(_FULL_QUEUE_WAIT_SECONDS)
-        try:
-            producer.produce(topic, value, key, partition, headers=headers)
-            return
-        except BufferError:
-            continue
-    raise SettlementError(f"{topic}: the producer's queue stayed full")

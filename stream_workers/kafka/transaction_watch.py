@@ -45,5 +45,5 @@ class TransactionWatch:
         self._disconnects = disconnects
 
     def forgive(self) -> None:
-        """The producer has just taken its transactional id over: nothing that happened before can harm it."""
+        """Go on in spite of what was seen while the producer took its transactional id over."""
         self.disturbance = None

@@ -64,6 +64,8 @@ class Hello(Message, frozen=True, tag="hello"):
     slot: str
     slot_number: int
     settings: bytes
+    serving: ServedVersion | None = None
+    """What the slot's model processes serve already: a member that replaces another need not ask Redis first."""
 
 
 class Attach(Message, frozen=True, tag="attach"):

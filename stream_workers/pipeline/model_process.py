@@ -9,8 +9,9 @@ import signal
 import socket
 import sys
 import time
+import traceback
 
-from schemas.errors import ConfigurationError, ModelStoreError, scrub
+from schemas.errors import ConfigurationError, ModelStoreError, PipelineError, scrub
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, LinkClosedError, frame
@@ -128,7 +129,7 @@ def main(arguments: list[str]) -> int:
     """Load, say so, and serve until the supervisor lets go."""
     descriptor, parent = (int(argument) for argument in arguments)
     die_with_parent(parent)
-    # Ctrl-C in a terminal reaches every process of it; the supervisor decides when a model ends.
+    # The supervisor decides when a model ends; whoever sends this by hand means the whole worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     channel = ControlChannel.adopt(descriptor, to_model_decoder)
@@ -158,6 +159,8 @@ def _load(channel: ControlChannel[ToModel], order: LoadOrder) -> WarmModel | Non
         warm = load_warm(order)
     except BaseException as error:  # noqa: BLE001 - the store, the loader and user code: all of it is "cannot load"
         permanent = isinstance(error, ModelStoreError | ConfigurationError)
+        if not isinstance(error, PipelineError):
+            traceback.print_exc()  # of user code, for the person who wrote it
         channel.send(LoadFailed(type(error).__name__, scrub(str(error)), permanent))
         return None
     channel.send(Loaded(time.monotonic() - began, warm.warmed))

@@ -211,6 +211,8 @@ class ReplicaPool:
         for replica in list(self._replicas.values()):
             if replica.is_gone:
                 if now - replica.gone_at > REASON_WAIT_SECONDS:
+                    # It lives, then, and will be of no use without its socket.
+                    self._link.kill_instance(replica.instance, "model_crashed")
                     outcomes += self._drop(replica, "model_crashed", "its socket closed")
             elif replica.kill_code is None and replica.is_stuck(self._batch_timeout_seconds, now):
                 _log.error("model process stuck", instance=replica.instance, batches=replica.batches_in_hand)

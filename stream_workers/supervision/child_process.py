@@ -1,6 +1,8 @@
 """One child of the supervisor with its control channel. Started fresh (never forked), it inherits one descriptor."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -48,16 +50,22 @@ class ChildProcess(Generic[MessageType]):
         return cls(process, ControlChannel(ours, decoder))
 
     def poll(self) -> int | None:
-        """Return the return code once it has ended."""
+        """Return the return code once it has ended. What it started itself, in its group, ends with it."""
+        if self._process.returncode is None:
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+            self._kill_group()  # before it is reaped: until then nobody else can have its number
         return self._process.poll()
 
     def terminate(self) -> None:
         """Ask it to end."""
-        self._process.terminate()
+        if self._process.returncode is None:
+            os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
-        self._process.kill()
+        """End it and what it has started."""
+        if self._process.returncode is None:
+            self._kill_group()
 
     def receive(self) -> list[MessageType]:
         """Return all that has arrived. A child that closed its channel or broke its frames is not read any more."""
@@ -79,6 +87,10 @@ class ChildProcess(Generic[MessageType]):
 
     def reap(self) -> int:
         """Kill it and wait for it."""
-        self._process.kill()
+        self.kill()
         self.close()
         return self._process.wait()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)

@@ -1,11 +1,12 @@
 """The HTTP endpoint: GET /live, /ready and /metrics, nothing else. It may fail in any way without touching the work."""
 
 import ipaddress
+import os
 import threading
 import time
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
+from socket import AF_INET6, socket
 from typing import ClassVar
 
 import structlog
@@ -19,6 +20,7 @@ MAX_REQUESTS = 16
 METRICS_SECONDS = 0.25
 """Metrics are merged at most this often, however many ask."""
 LIVE_SECONDS = 10.0
+NICENESS = 10
 
 _log = structlog.get_logger("health")
 
@@ -84,6 +86,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], board: HealthBoard) -> None:
         self.board = board
         self._places = threading.BoundedSemaphore(self.places)
+        if ":" in address[0]:
+            self.address_family = AF_INET6
         super().__init__(address, _Handler)
 
     def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
@@ -110,11 +114,17 @@ def start_health_server(settings: HealthSettings, board: HealthBoard) -> int | N
         _log.warning("no health endpoint", host=settings.host, port=settings.port, reason=error.strerror)
         return None
     port = int(server.server_address[1])
-    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    threading.Thread(target=_serve, args=(server,), name="health", daemon=True).start()
     _log.info("health endpoint", host=settings.host, port=port)
     if not _is_loopback(settings.host):
         _log.warning("the health endpoint can be reached from other hosts and asks for no password", host=settings.host)
     return port
+
+
+def _serve(server: _Server) -> None:
+    # Linux gives each thread a priority of its own, inherited by the threads it starts: scrapers wait for the work.
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+    server.serve_forever()
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,10 +1,11 @@
 """Starts members and model processes from the settings: modules, environments and orders."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 
 from schemas.configuration import dump_settings
-from schemas.settings import Settings
+from schemas.settings import ENV_PREFIX, Settings
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.input_ring import create_ring, slot_bytes_for
 from stream_workers.links.messages import (
@@ -28,18 +29,46 @@ class Launcher:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str], member_module: str = MEMBER_MODULE) -> None:
         self._settings = settings
-        self._environment = dict(environment)
+        # Settings reach a child over its channel. Its environment would show secrets to whatever a model runs.
+        self._environment = {
+            name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)
+        }
         self._member_module = member_module
         self._next_instance = 0
+        self._spare: ChildProcess[FromMember] | None = None
         self._store_root = str(settings.store.root.absolute())
         self._cache_dir = str(model_cache_folder(settings).absolute())
         self._limits = settings.limits.model_dump_json().encode()
 
-    def start_member(self, slot: str, slot_number: int) -> ChildProcess[FromMember]:
-        """Start a member and tell it who it is. Secrets travel over its channel, not in arguments or environment."""
-        child = ChildProcess.start(self._member_module, from_member_decoder, self._environment)
-        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings)))
+    def start_member(
+        self, slot: str, slot_number: int, serving: ServedVersion | None = None
+    ) -> ChildProcess[FromMember]:
+        """Give a slot to the spare or to a new process, and tell it who it is.
+
+        Secrets travel over its channel, not in arguments or environment.
+        """
+        if self._spare is not None and self._spare.poll() is not None:
+            self.end_spare()
+        child, self._spare = self._spare or self._start_nameless(), None
+        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings), serving))
         return child
+
+    def keep_spare(self) -> None:
+        """Have a member ready that has done everything but take a slot: most of a restart is the loading of code."""
+        if self._spare is not None and self._spare.poll() is None:
+            return
+        self.end_spare()
+        with contextlib.suppress(OSError):  # a restart is slower then, and the next turn tries again
+            self._spare = self._start_nameless()
+
+    def end_spare(self) -> None:
+        """End the spare and wait for it."""
+        if self._spare is not None:
+            self._spare.reap()
+            self._spare = None
+
+    def _start_nameless(self) -> ChildProcess[FromMember]:
+        return ChildProcess.start(self._member_module, from_member_decoder, self._environment)
 
     def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
         """Start a model process and order the version."""

@@ -23,6 +23,7 @@ from stream_workers.links.messages import (
     to_member_decoder,
 )
 from stream_workers.links.parent_death import die_with_parent
+from stream_workers.links.process_name import member_name, set_process_name
 
 HELLO_SECONDS = 30.0
 
@@ -37,6 +38,8 @@ class MemberLink:
         self.slot = hello.slot
         """Identity in the group and in transactions: unique among all members of the group."""
         self.slot_number = hello.slot_number
+        self.serving = hello.serving
+        """What the slot's model processes serve already, if this member replaces another."""
         self.settings: Settings = restore_settings(hello.settings)
         self.refused: list[Refused] = []
         """Versions that could not be loaded, for the member to count and clear."""
@@ -46,7 +49,8 @@ class MemberLink:
     def from_environment(cls, arguments: Sequence[str] | None = None) -> "MemberLink":
         """Take up the link that the supervisor started this process with: `DESCRIPTOR PARENT` on the command line.
 
-        From here on the process dies with its supervisor. Raises LinkClosedError when that has gone already.
+        Returns when the supervisor has given this process a slot, which for a spare may be much later. From the
+        first moment on it dies with its supervisor. Raises LinkClosedError when that has gone already.
         """
         descriptor, parent = (int(argument) for argument in (sys.argv[1:] if arguments is None else arguments))
         die_with_parent(parent)
@@ -58,6 +62,7 @@ class MemberLink:
         hello = early.pop(0)[0]
         if not isinstance(hello, Hello):
             raise TypeError(f"the supervisor began with {type(hello).__name__}")
+        set_process_name(member_name(hello.slot))
         link = cls(channel, hello)
         link._early = early
         return link

@@ -65,6 +65,11 @@ class ModelFleet:
 
     # -- what the member asks for --------------------------------------------------------------------------------------
 
+    @property
+    def serving_version(self) -> ServedVersion | None:
+        """The version that serves, once it has been loaded."""
+        return self._serving.version if self._serving is not None and self.count_loaded() else None
+
     def request(self, version: ServedVersion, now: float) -> None:
         """Serve this version from now on; at once when only the epoch is new, else after a second set is loaded."""
         candidate, serving = self._candidate, self._serving

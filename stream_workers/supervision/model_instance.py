@@ -1,6 +1,5 @@
 """The supervisor's side of one model process: its ring, its state, and how it is handed to a member."""
 
-import contextlib
 import enum
 import os
 from collections.abc import Callable, Sequence
@@ -76,8 +75,7 @@ class ModelInstance:
         self.kill_code = code
         if code is None:
             self.state = InstanceState.ENDING
-        with contextlib.suppress(ProcessLookupError):
-            self.child.kill()
+        self.child.kill()
 
     def press(self, now: float) -> None:
         """Kill it when it was told to end and has not."""

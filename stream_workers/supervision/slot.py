@@ -2,6 +2,7 @@
 
 import enum
 import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -152,7 +153,7 @@ class Slot:
     def _start_member(self, now: float) -> None:
         self._start_at, self._heard_at, self._status, self._ready_since = None, now, None, None
         try:
-            self.member = self._launcher.start_member(self.name, self._number)
+            self.member = self._launcher.start_member(self.name, self._number, self.fleet.serving_version)
         except OSError as error:
             _log.error("member not started", slot=self.name, reason=error.strerror)
             self._start_at = now + 1.0
@@ -179,7 +180,8 @@ class Slot:
         self.member, self._status = None, None
         self.fleet.lose_member(now)
         if self._draining:
-            if code != 0:
+            # Ended by the signal itself: it had not begun yet.
+            if code not in (0, -signal.SIGTERM):
                 self.drain_code = 1
                 _log.warning("member ended in its drain", slot=self.name, code=code)
             return

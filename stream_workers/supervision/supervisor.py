@@ -22,6 +22,7 @@ from stream_workers.supervision.slot_lease import SlotLease, lease_slots
 
 TICK_SECONDS = 0.1
 DRAIN_GRACE_SECONDS = 2.0
+SPARE_AFTER_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 _log = structlog.get_logger("supervision")
@@ -55,9 +56,12 @@ class Supervisor:
         name = settings.worker.name
         self._slots = [Slot(f"{name}-{lease.number}", lease.number, settings, launcher, now) for lease in leases]
         self._settings = settings
+        self._launcher = launcher
         self._wakeup = wakeup
         self._board = board
         self._stop_at: float | None = None
+        self._exit_code = 0
+        self._well_since = now
 
     def run(self) -> int:
         """Serve until there is a reason to end; returns the exit code. `kill_all` must follow."""
@@ -71,6 +75,7 @@ class Supervisor:
 
     def kill_all(self) -> None:
         """End every process that is left and wait for it."""
+        self._launcher.end_spare()
         for slot in self._slots:
             slot.kill(time.monotonic())
 
@@ -81,22 +86,43 @@ class Supervisor:
             slot.receive(now)
             slot.reap(now)
             slot.tick(now)
+        self._keep_spare(now)
         self._board.update([slot.health() for slot in self._slots])
         return stop if stop is not None else self._find_end(now)
 
+    def _keep_spare(self, now: float) -> None:
+        """Start the spare only when every slot is well: before that the cores have better things to do."""
+        healths = [slot.health() for slot in self._slots]
+        if not all(health.status is not None and health.status.ready for health in healths):
+            self._well_since = now
+        elif (
+            self._settings.worker.warm_spare and self._stop_at is None and now - self._well_since > SPARE_AFTER_SECONDS
+        ):
+            self._launcher.keep_spare()
+
     def _find_end(self, now: float) -> int | None:
         if self._stop_at is None:
-            failed = [slot.failure for slot in self._slots if slot.failure is not None]
-            for failure in failed:
-                _log.error("the worker gives up", reason=failure.reason, exit_code=failure.exit_code)
-            return failed[0].exit_code if failed else None
+            failure = next((slot.failure for slot in self._slots if slot.failure is not None), None)
+            if failure is None:
+                return None
+            _log.error("the worker gives up", reason=failure.reason, exit_code=failure.exit_code)
+            self._exit_code = failure.exit_code
+            self._stop_at = self._drain(now)
         if all(slot.member is None for slot in self._slots):
             _log.info("stopped")
-            return max(slot.drain_code for slot in self._slots)
+            return self._exit_code or max(slot.drain_code for slot in self._slots)
         if now >= self._stop_at:
             _log.warning("members did not finish in time and are killed")
-            return 1
+            return self._exit_code or 1
         return None
+
+    def _drain(self, now: float) -> float:
+        """Let the members finish; returns until when."""
+        limit = self._settings.worker.drain_seconds
+        _log.info("draining", limit_seconds=limit)
+        for slot in self._slots:
+            slot.drain()
+        return now + limit + DRAIN_GRACE_SECONDS
 
     def _take_signals(self, now: float) -> int | None:
         with contextlib.suppress(BlockingIOError):
@@ -106,10 +132,7 @@ class Supervisor:
                 if self._stop_at is not None:
                     _log.warning("told to stop again: ending at once")
                     return 1
-                _log.info("draining", limit_seconds=self._settings.worker.drain_seconds)
-                self._stop_at = now + self._settings.worker.drain_seconds + DRAIN_GRACE_SECONDS
-                for slot in self._slots:
-                    slot.drain()
+                self._stop_at = self._drain(now)
         return None
 
     def _wait(self) -> None:

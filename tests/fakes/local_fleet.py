@@ -1,6 +1,5 @@
 """Real model processes with the supervisor's and the member's side of them in the test's own process."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -8,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.configuration import dump_settings
-from schemas.records import JSON, Request
 from schemas.settings import Settings, instances_per_member
-from stream_workers.batching.work import Batch, ReleaseReason, RunMode, ServedVersion, WorkItem
+from stream_workers.batching.work import Batch, ReleaseReason, RunMode, ServedVersion
 from stream_workers.links.control_channel import ControlChannel, make_pair
 from stream_workers.links.messages import (
     FromMember,
@@ -28,15 +26,22 @@ from stream_workers.pipeline.replica_pool import ReplicaPool
 from stream_workers.supervision.launcher import Launcher
 from stream_workers.supervision.member_link import MemberLink
 from stream_workers.supervision.model_fleet import FleetOptions, ModelFleet
-from tests.models.store_builder import CLASSES
+from tests.fakes.json_records import item
 
 CHECKOUT = Path(__file__).parents[2]
+CLASSES = {"obedient": "tests.models.obedient:Obedient", "counting": "tests.models.obedient:Counting"}
 
 
 def settings_for(tmp_path: Path, **groups: dict[str, Any]) -> Settings:
     """Settings with a store, cache and state of their own, one instance, and the test models registered."""
     model = {"name": "test", "classes": CLASSES, "instances": 1, **groups.pop("model", {})}
-    worker = {"state_dir": tmp_path / "state", "group": "test-group", "name": "w", **groups.pop("worker", {})}
+    worker = {
+        "warm_spare": False,
+        "state_dir": tmp_path / "state",
+        "group": "test-group",
+        "name": "w",
+        **groups.pop("worker", {}),
+    }
     store = {"root": tmp_path / "store", "cache_dir": tmp_path / "cache"}
     return Settings(model=model, worker=worker, store=store, **groups)  # type: ignore[arg-type]
 
@@ -44,22 +49,6 @@ def settings_for(tmp_path: Path, **groups: dict[str, Any]) -> Settings:
 def child_environment() -> dict[str, str]:
     """What children inherit: this checkout first on their path."""
     return {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-
-
-def item(number: int, payload: Any) -> WorkItem:
-    """A record whose payload is JSON, or bytes as they are."""
-    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    request = Request(
-        id=f"r-{number}",
-        topic="t",
-        partition=0,
-        offset=number,
-        timestamp_ms=0,
-        key=None,
-        payload=data,
-        content_type=JSON,
-    )
-    return WorkItem(request, 1, 0.0, "s", len(data))
 
 
 class LocalFleet:

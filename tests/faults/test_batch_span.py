@@ -12,7 +12,7 @@ from tests.faults.conftest import Rig
 MEGABYTE = 1_000_000
 
 
-def write_batch(rig: Rig, topic: str, *values: bytes, codec: str = "none") -> None:
+def write_batch(rig: Rig, topic: str, *values: bytes, codec: str = "none", partition: int = -1) -> None:
     """Write all values as one batch."""
     producer = Producer(
         {
@@ -24,7 +24,7 @@ def write_batch(rig: Rig, topic: str, *values: bytes, codec: str = "none") -> No
         }
     )
     for value in values:
-        producer.produce(topic, value)
+        producer.produce(topic, value, partition=partition)
     assert producer.flush(30) == 0
 
 

@@ -9,9 +9,9 @@ import pytest
 from stream_workers.supervision.slot import USEFUL_SECONDS
 from tests.faults.conftest import Rig
 from tests.faults.harness import FaultRun
-from tests.faults.request_faults import ApiKey
 from tests.faults.load import LoadShape
 from tests.faults.points import FaultPoints
+from tests.faults.request_faults import ApiKey
 from tests.faults.worker_process import Role, wait_until
 
 POINTS = ("after-poll", "mid-model", "after-first-send", "after-flush", "after-send-offsets", "after-commit")

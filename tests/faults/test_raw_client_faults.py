@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from producers.result_reader import RecordReader
+from producers.topics import TopicAdmin
 from tests.faults.conftest import Rig
 from tests.faults.request_faults import ApiKey, Fault
 
@@ -146,3 +147,30 @@ def test_the_statistics_show_the_cut_in_a_later_snapshot(rig: Rig, unique: str) 
     poll_until(producer, lambda: listener.count_coordinator("disconnects") == 1)
     poll_until(producer, lambda: listener.statistics[-1]["brokers"]["TxnCoordinator"]["req"]["EndTxn"] == 3)
     fault.release()
+
+
+def test_late_offsets_set_the_group_back(rig: Rig, unique: str) -> None:
+    rig.create_topics(unique)
+    producer = start_producer(rig, unique)
+    consumer = Consumer({"bootstrap.servers": rig.stack.bootstrap, "group.id": unique})
+    consumer.subscribe([unique])
+    for _ in range(LIMIT_SECONDS * 10):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            break
+    identity = consumer.consumer_group_metadata()
+
+    def send_offset(offset: int) -> None:
+        write(producer, unique, f"up to {offset}")
+        producer.send_offsets_to_transaction([TopicPartition(unique, 0, offset)], identity, LIMIT_SECONDS)
+
+    fault = rig.proxy.hold(ApiKey.TXN_OFFSET_COMMIT, deliver_after=None)
+    send_offset(1)
+    producer.commit_transaction(LIMIT_SECONDS)
+    send_offset(2)
+    fault.release()
+    assert fault.finished.wait(LIMIT_SECONDS)
+    producer.commit_transaction(LIMIT_SECONDS)
+    with TopicAdmin(rig.direct) as admin:
+        assert admin.committed_offsets(unique) == {(unique, 0): 1}
+    consumer.close()

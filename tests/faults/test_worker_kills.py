@@ -1,9 +1,10 @@
-"""Members, model processes and supervisors that are killed or paused under load. Counts are asserted, pauses printed."""
+"""Members, model processes and supervisors killed or paused under load. Counts are asserted, pauses printed."""
 
 import json
 import random
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -37,7 +38,7 @@ def wait_for_members(run: FaultRun, count: int) -> list[psutil.Process]:
     return run.worker.wait_for(Role.MEMBER, count, 20)
 
 
-def test_kills_and_pauses_of_every_process_of_a_worker_lose_and_double_nothing(
+def test_kills_and_pauses_of_every_process_of_a_worker_lose_and_double_nothing(  # noqa: PLR0915 - one worker, many faults
     rig: Rig, unique: str, tmp_path: Path, record_property: Note
 ) -> None:
     seed = random.randrange(1 << 30)
@@ -103,7 +104,7 @@ def test_kills_and_pauses_of_every_process_of_a_worker_lose_and_double_nothing(
             run.wait_until_answering(60)
             mark("the end")
         outcome = run.finish(load)
-        for (name, begin), (_, end) in zip(marks, marks[1:], strict=False):
+        for (name, begin), (_, end) in pairwise(marks):
             tell(record_property, name, outcome, begin, end)
         outcome.check()
         assert run.worker.terminate() == 0

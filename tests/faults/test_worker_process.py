@@ -23,7 +23,8 @@ while True:
     signal.pause()
 """
 MEMBER = """
-import signal, subprocess, sys
+import pathlib, signal, subprocess, sys
+pathlib.Path("/proc/self/comm").write_text("hr-worker-0")  # a member that holds a slot
 subprocess.Popen([sys.executable, "-m", "stream_workers.pipeline.model_process"])
 while True:
     signal.pause()

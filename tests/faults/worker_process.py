@@ -52,7 +52,7 @@ class WorkerProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "headrace", "worker", "--config", str(self._config)],
                 cwd=self._project,
-                env={**inherited, "PYTHONPATH": str(self._project), **self._environment},
+                env={**inherited, "PYTHONPATH": str(self._project), "PYTHONFAULTHANDLER": "1", **self._environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -71,7 +71,8 @@ class WorkerProcess:
         """The living processes of one role, oldest first."""
         if role is Role.SUPERVISOR:
             return [self._known[self.pid]] if self.is_running() else []
-        return [process for process in self._descendants() if role.value in _command_line(process)]
+        found = [process for process in self._descendants() if role.value in _command_line(process)]
+        return [process for process in found if role is not Role.MEMBER or _holds_slot(process)]
 
     def wait_for(self, role: Role, count: int, seconds: float = 60.0) -> list[psutil.Process]:
         """Wait until that many processes of a role live. Raises TimeoutError with the end of the log."""
@@ -144,6 +145,14 @@ class WorkerProcess:
                     self._known.setdefault(child.pid, child)
         living = [process for process in self._known.values() if process.pid != self.pid and _is_alive(process)]
         return sorted(living, key=lambda process: process.create_time())
+
+
+def _holds_slot(process: psutil.Process) -> bool:
+    """False for the spare, which is a member process without a slot."""
+    try:
+        return bool(process.name().startswith("hr-"))
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return False
 
 
 def _command_line(process: psutil.Process) -> list[str]:

@@ -13,7 +13,7 @@ from stream_workers.batching.work import Batch, ReleaseReason, ServedVersion
 from stream_workers.pipeline.contract import BatchAnswered
 from stream_workers.pipeline.replica_pool import ReplicaPool
 from stream_workers.supervision.member_link import MemberLink
-from tests.fakes.local_fleet import item
+from tests.fakes.json_records import item
 
 
 class DrivenMember:

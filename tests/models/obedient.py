@@ -44,12 +44,12 @@ class Obedient(InferenceModel):
         if do == "refuse":
             raise InvalidInputError("refused as asked")
         if do.startswith("pre_"):
-            _misbehave(FORWARD[do.removeprefix("pre_")])
+            misbehave(FORWARD[do.removeprefix("pre_")])
         return np.array([value["x"], FORWARD.get(do, 0.0)], dtype=np.float32)
 
     def forward(self, module: Any, inputs: Any) -> Any:
         for action in inputs[:, 1].tolist():
-            _misbehave(action)
+            misbehave(action)
         return torch.cat([module(inputs[:, :1]), inputs[:, 1:]], dim=1)
 
     def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:
@@ -75,7 +75,8 @@ class Counting(InferenceModel):
         return inputs
 
 
-def _misbehave(action: float) -> None:
+def misbehave(action: float) -> None:
+    """Do one of `FORWARD`; nothing for any other number."""
     if action == FORWARD["raise"]:
         raise RuntimeError("raised as asked")
     if action == FORWARD["exit"]:

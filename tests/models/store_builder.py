@@ -13,6 +13,8 @@ CLASSES = {
     "obedient": "tests.models.obedient:Obedient",
     "counting": "tests.models.obedient:Counting",
     "tardy": "tests.models.tardy:Tardy",
+    "omnivore": "tests.models.omnivore:Omnivore",
+    "trap": "tests.models.trap:Trap",
 }
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 

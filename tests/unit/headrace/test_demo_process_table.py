@@ -21,7 +21,10 @@ def test_living_children_are_listed_by_pid_with_their_command(tmp_path: Path) ->
     write_process(tmp_path, 40, 20, command="python -m grandchild")
     write_process(tmp_path, 50, 10, state="Z", command="python -m dead")
     (tmp_path / "meminfo").write_text("")
-    assert children_of(10, tmp_path) == [ChildProcess(20, "python -m a"), ChildProcess(30, "python -m b")]
+    assert children_of(10, tmp_path) == [
+        ChildProcess(20, "python -m a", "python"),
+        ChildProcess(30, "python -m b", "python"),
+    ]
 
 
 def test_a_name_with_parentheses_and_spaces_does_not_confuse_it(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
-from schemas.configuration import load_settings
+from schemas.configuration import dump_settings, load_settings, restore_settings
 from schemas.errors import ConfigurationError
+from schemas.settings import KafkaSettings, ModelSettings, RedisSettings, Settings
 
 
 @pytest.fixture
@@ -124,3 +126,15 @@ def test_model_classes_are_free_names(load):
 
 def test_paths_in_settings_are_paths(load):
     assert load("kafka: {ssl_ca_file: ca.pem}").kafka.ssl_ca_file == Path("ca.pem")
+
+
+def test_settings_carried_to_a_child_arrive_whole_with_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(
+        kafka=KafkaSettings(sasl_password=SecretStr("hush"), sasl_username="u", ssl_ca_file=Path("/ca.pem")),
+        redis=RedisSettings(url=SecretStr("redis://:pw@h:1/0")),
+        model=ModelSettings(name="m", classes={"a": "x.y:Z"}, instances=3),
+    )
+    monkeypatch.setenv("HEADRACE_MODEL__NAME", "other")
+    restored = restore_settings(dump_settings(settings))
+    assert restored.model_dump() == settings.model_dump()
+    assert restored.redis.url.get_secret_value() == "redis://:pw@h:1/0"

@@ -1,0 +1,110 @@
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from model_store.outcomes import ModelStageError, RecordError
+from model_store.payloads import Payload
+from schemas.records import Stage
+from schemas.settings import LimitSettings
+from stream_workers.links.input_ring import IDLE, PAGE_BYTES, InputRing, create_ring
+from stream_workers.links.messages import Done, Fault, Message, Raised, RecordDone, Run
+from stream_workers.pipeline.batch_runner import BatchRunner
+
+REFUSED = RecordError(Stage.PREPROCESS, "invalid_input", "InvalidInputError", "no")
+
+
+class Upper:
+    """Answers in capitals; refuses `no`, fails as a whole on `boom`, forgets one on `lost`."""
+
+    def __init__(self) -> None:
+        self.seen: list[Payload] = []
+
+    def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
+        self.seen += payloads
+        for index in range(len(payloads)):
+            progress(index)
+        texts = [bytes(payload.data) for payload in payloads]
+        if b"boom" in texts:
+            raise ModelStageError(Stage.MODEL, RuntimeError("boom"))
+        if b"bye" in texts:
+            raise SystemExit(1)
+        answers: list[bytes | RecordError] = [REFUSED if text == b"no" else text.upper() for text in texts]
+        return answers[1:] if b"lost" in texts else answers
+
+
+@pytest.fixture
+def ring() -> InputRing:
+    made = InputRing(create_ring(2, PAGE_BYTES), 2, PAGE_BYTES)
+    made.reset()
+    return made
+
+
+def run(ring: InputRing, texts: list[bytes], *, isolated: bool = False, result_bytes: int = 1024) -> list[Message]:
+    ring.write(1, b"".join(texts))
+    order = Run(
+        batch_id=5,
+        slot=1,
+        isolated=isolated,
+        lengths=[len(text) for text in texts],
+        content_types=["text/plain"],
+        keys=[b"k"],
+        request_ids=[f"r{index}" for index in range(len(texts))],
+    )
+    return list(BatchRunner(Upper(), ring, LimitSettings(result_bytes=result_bytes)).run(order))
+
+
+def test_a_batch_is_answered_in_one_message(ring: InputRing) -> None:
+    (done,) = run(ring, [b"a", b"", b"no", b"bcd"])
+    assert isinstance(done, Done)
+    assert (done.batch_id, done.lengths, done.outputs) == (5, [1, 0, 0, 3], b"ABCD")
+    assert done.faults == [Fault(2, "preprocess", "invalid_input", "InvalidInputError", "no")]
+
+
+def test_each_record_comes_with_its_type_key_and_id(ring: InputRing) -> None:
+    model = Upper()
+    ring.write(0, b"ab")
+    order = Run(1, 0, False, [1, 1], ["text/plain", "application/json"], [b"k"], ["x", "y"])
+    list(BatchRunner(model, ring, LimitSettings()).run(order))
+    assert [(one.content_type, one.key, one.request_id) for one in model.seen] == [
+        ("text/plain", b"k", "x"),
+        ("application/json", b"k", "y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "error_class"),
+    [(b"boom", "model", "RuntimeError"), (b"bye", "model", "SystemExit"), (b"lost", "model", "ValueError")],
+)
+def test_a_batch_that_fails_as_a_whole_is_one_message_too(
+    ring: InputRing, text: bytes, stage: str, error_class: str
+) -> None:
+    (raised,) = run(ring, [b"a", text])
+    assert isinstance(raised, Raised)
+    assert (raised.batch_id, raised.stage, raised.error_class) == (5, stage, error_class)
+
+
+def test_isolated_records_are_answered_one_by_one_whatever_they_raise(ring: InputRing) -> None:
+    *records, done = run(ring, [b"a", b"boom", b"bye", b"no", b"b"], isolated=True)
+    assert isinstance(done, Done)
+    assert [(one.index, one.output) for one in records if isinstance(one, RecordDone) and one.fault is None] == [
+        (0, b"A"),
+        (4, b"B"),
+    ]
+    codes = [one.fault.code for one in records if isinstance(one, RecordDone) and one.fault is not None]
+    assert codes == ["model_failure", "model_failure", "invalid_input"]
+
+
+def test_the_batch_is_in_hand_until_its_answer_was_taken(ring: InputRing) -> None:
+    ring.write(0, b"a")
+    answers = BatchRunner(Upper(), ring, LimitSettings()).run(Run(5, 0, False, [1], ["text/plain"], [None], ["x"]))
+    next(answers)
+    assert ring.progress().batch_id == 5
+    assert next(answers, None) is None
+    assert (ring.progress().batch_id, ring.progress().answers) == (IDLE, 1)
+
+
+def test_a_result_that_is_too_large_is_the_fault_of_its_record(ring: InputRing) -> None:
+    (done,) = run(ring, [b"x" * 1025, b"a"])
+    assert isinstance(done, Done)
+    assert [(fault.index, fault.code, fault.stage) for fault in done.faults] == [(0, "too_large", "postprocess")]
+    assert done.outputs == b"A"

@@ -1,0 +1,249 @@
+"""The pool against a model process that the test plays itself, over real sockets and a real ring."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.settings import Settings
+from stream_workers.batching.work import Batch, ReleaseReason, ServedVersion
+from stream_workers.links.framing import MAX_DATA_BYTES, FrameReader, frame
+from stream_workers.links.input_ring import PAGE_BYTES, InputRing, create_ring
+from stream_workers.links.messages import (
+    Attach,
+    Detach,
+    Done,
+    Message,
+    Raised,
+    Ready,
+    RecordDone,
+    Run,
+    Serving,
+    decode,
+    encode,
+    run_decoder,
+)
+from stream_workers.pipeline.contract import BatchAnswered, BatchLost, BatchOutcome, BatchRaised
+from stream_workers.pipeline.replica_pool import PoolMessage, ReplicaPool
+from tests.fakes.json_records import item
+
+V1, V2 = ServedVersion("m", "v1", 1), ServedVersion("m", "v2", 2)
+SLOT_BYTES = 16 * PAGE_BYTES
+
+
+class PlayedModel:
+    def __init__(self, instance: int, version: ServedVersion) -> None:
+        self.instance, self.version = instance, version
+        theirs, self.socket = socket.socketpair()
+        descriptor = create_ring(2, SLOT_BYTES)
+        self.attach = Attach(instance, version, 2, SLOT_BYTES), [theirs.detach(), descriptor]
+        self.ring = InputRing(os.dup(descriptor), 2, SLOT_BYTES)
+        self.ring.reset()
+        self._reader = FrameReader(MAX_DATA_BYTES)
+
+    def say(self, message: Message) -> None:
+        self.socket.sendall(frame(encode(message), MAX_DATA_BYTES))
+
+    def orders(self) -> list[Run]:
+        return [decode(run_decoder, body) for body in self._reader.feed(self.socket.recv(1 << 20))]
+
+
+class PlayedLink:
+    has_unsent = False
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self.messages: list[tuple[PoolMessage, list[int]]] = []
+        self.released: list[int] = []
+        self.killed: list[tuple[int, str]] = []
+
+    def send(self, message: PoolMessage, descriptors: list[int] | None = None) -> None:
+        self.messages.append((message, descriptors or []))
+        self._theirs.send(b"x")
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def flush(self) -> None: ...
+
+    def receive(self) -> list[tuple[PoolMessage, list[int]]]:
+        if self.messages:
+            self._ours.recv(100)
+        messages, self.messages = self.messages, []
+        return messages
+
+    def release(self, instance: int) -> None:
+        self.released.append(instance)
+
+    def kill_instance(self, instance: int, code: str) -> None:
+        self.killed.append((instance, code))
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+class Stage:
+    """A pool with its supervisor and its model processes, all but the pool played."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.link = PlayedLink()
+        settings = Settings(model={"batch_timeout_seconds": 10.0})  # type: ignore[arg-type]
+        self.pool = ReplicaPool(self.link, settings, lambda: self.now)
+        self.models: list[PlayedModel] = []
+
+    def serve(self, version: ServedVersion, count: int = 1) -> list[PlayedModel]:
+        """Attach so many ready model processes and let the pool turn to them."""
+        fresh = [PlayedModel(len(self.models) + number + 1, version) for number in range(count)]
+        self.models += fresh
+        self.link.send(Serving(version, [model.instance for model in fresh]))
+        for model in fresh:
+            self.link.send(*model.attach)
+        self.collect()
+        for model in fresh:
+            model.say(Ready(version))
+        self.collect()
+        return fresh
+
+    def collect(self) -> list[BatchOutcome]:
+        return [*self.pool.collect(0.0, self.now), *self.pool.collect(0.0, self.now)]
+
+    def submit(self, number: int, records: int = 2) -> Batch:
+        batch = Batch(number, [item(index, {"x": index}) for index in range(records)], ReleaseReason.FULL)
+        self.pool.submit(batch, self.now)
+        return batch
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    yield made
+    made.pool.close()
+    made.link.close()
+    for model in made.models:
+        model.socket.close()
+
+
+def test_no_batch_is_possible_before_a_model_process_is_ready(stage: Stage) -> None:
+    model = PlayedModel(1, V1)
+    stage.models.append(model)
+    stage.link.send(Serving(V1, [1]))
+    stage.link.send(*model.attach)
+    stage.collect()
+    assert (stage.pool.has_instances(), stage.pool.count_free_slots(), stage.pool.active_version()) == (False, 0, None)
+    with pytest.raises(ValueError, match="no slot is free"):
+        stage.submit(1)
+    model.say(Ready(V1))
+    stage.collect()
+    assert (stage.pool.has_instances(), stage.pool.count_free_slots(), stage.pool.active_version()) == (True, 2, V1)
+
+
+def test_batches_go_to_the_process_with_the_least_in_hand(stage: Stage) -> None:
+    one, other = stage.serve(V1, 2)
+    for number in range(4):
+        stage.submit(number)
+    assert stage.pool.count_free_slots() == 0
+    assert [order.batch_id for order in one.orders()] == [0, 2]
+    assert [order.batch_id for order in other.orders()] == [1, 3]
+
+
+def test_payloads_lie_in_the_slot_that_the_order_names(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    stage.submit(1, records=3)
+    (order,) = model.orders()
+    with model.ring.read(order.slot, sum(order.lengths)) as view:
+        assert view == b'{"x": 0}{"x": 1}{"x": 2}'
+    assert (order.content_types, order.keys) == (["application/json"], [None])
+    assert order.request_ids == ["r-0", "r-1", "r-2"]
+
+
+def test_answers_come_back_under_the_version_that_the_batch_met(stage: Stage) -> None:
+    (old,) = stage.serve(V1)
+    first = stage.submit(1)
+    (new,) = stage.serve(V2)
+    assert stage.pool.active_version() == V2
+    second = stage.submit(2)
+    assert stage.link.released == []
+    old.say(Done(1, [1, 2], [], 3.0, b"abb"))
+    new.say(Raised(2, "model", "E", "boom"))
+    assert stage.collect() == [
+        BatchAnswered(first, [b"a", b"bb"], V1, 3.0),
+        BatchRaised(second, "model", "E", "boom", V2),  # type: ignore[arg-type]
+    ]
+    assert stage.link.released == [old.instance]
+
+
+def test_a_new_epoch_of_the_same_version_renames_and_replaces_nothing(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    stage.submit(1)
+    later = ServedVersion("m", "v1", 9)
+    stage.link.send(Serving(later, [model.instance]))
+    stage.collect()
+    stage.submit(2)
+    for number in (1, 2):
+        model.say(Done(number, [1, 1], [], 1.0, b"ab"))
+    assert [outcome.version for outcome in stage.collect()] == [V1, later]
+    assert stage.link.released == []
+
+
+def test_answers_sent_before_the_end_count_even_when_the_reason_arrives_first(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    first, second = stage.submit(1), stage.submit(2)
+    model.say(Done(1, [1, 1], [], 1.0, b"ab"))
+    model.ring.begin(2)
+    model.socket.close()
+    stage.link.send(Detach(model.instance, "model_out_of_memory", "gone"))
+    answered, lost = stage.collect()
+    assert answered == BatchAnswered(first, [b"a", b"b"], V1, 1.0)
+    assert lost == BatchLost(second, [], True, None, "model_out_of_memory", "gone", V1)
+    assert not stage.pool.has_instances()
+
+
+def test_a_process_without_progress_is_killed_once_and_its_batch_lost_as_timed_out(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    batch = stage.submit(1)
+    model.ring.begin(1)
+    model.ring.touch(1)
+    for now in (5.0, 9.0, 15.1, 16.0):
+        stage.now = now
+        assert stage.collect() == []
+    assert stage.link.killed == [(model.instance, "model_timeout")]
+    assert stage.pool.count_free_slots() == 0
+    model.socket.close()
+    (lost,) = stage.collect()
+    assert isinstance(lost, BatchLost)
+    assert (lost.batch, lost.suspect, lost.culprit, lost.code) == (batch, True, 1, "model_timeout")
+
+
+def test_slow_progress_is_progress(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    stage.submit(1)
+    for second in range(60):
+        stage.now = float(second)
+        model.ring.touch(second)
+        stage.collect()
+    assert stage.link.killed == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Done(99, [1, 1], [], 1.0, b"ab"),
+        Done(1, [1], [], 1.0, b"a"),
+        Done(1, [1, 1, 1], [], 1.0, b"abc"),
+        Done(1, [1, 1], [], 1.0, b"abc"),
+        RecordDone(1, 1, b"a", None),
+    ],
+)
+def test_an_answer_that_does_not_fit_ends_the_link_and_shifts_nothing(stage: Stage, answer: Message) -> None:
+    (model,) = stage.serve(V1)
+    batch = stage.submit(1)
+    model.say(answer)
+    assert stage.collect() == []
+    stage.now = 5.0
+    (lost,) = stage.collect()
+    assert isinstance(lost, BatchLost)
+    assert (lost.batch, lost.code) == (batch, "model_crashed")
+    assert stage.link.killed == [(model.instance, "model_crashed")]
