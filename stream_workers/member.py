@@ -1,7 +1,7 @@
 """One group member as a process: `python -m stream_workers.member`, started by the supervisor and by nobody else.
 
 It ends with `os._exit`, because a client that met a fatal error can hang in its own teardown; the supervisor then
-restarts the slot. Exit codes: 0 stopped, 2 configuration, 3 fatal, 4 start-up limit reached.
+restarts the slot. Exit codes: 0 stopped, 1 failed, 2 configuration, 3 fenced, 4 start-up limit reached.
 """
 
 import enum
@@ -39,8 +39,9 @@ class Exit(enum.IntEnum):
     """How a member ends; the supervisor decides by it."""
 
     STOPPED = 0
+    FAILED = 1
     CONFIGURATION = 2
-    FATAL = 3
+    FENCED = 3
     START_UP_TIMEOUT = 4
 
 
@@ -59,7 +60,7 @@ class StopRequest:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         if self._asked:
-            os._exit(Exit.FATAL)
+            os._exit(Exit.FAILED)
         self._asked = True
 
 
@@ -145,7 +146,7 @@ def main() -> None:
     link = MemberLink.from_environment()
     set_up_logs(link.settings.log)
     structlog.contextvars.bind_contextvars(slot=link.slot)
-    ending = Exit.FATAL
+    ending = Exit.FAILED
     try:
         serve(link, StopRequest())
         ending = Exit.STOPPED
@@ -157,6 +158,7 @@ def main() -> None:
         ending = Exit.START_UP_TIMEOUT
     except FencedError as error:
         _log.error("replaced or refused by the cluster", reason=str(error))
+        ending = Exit.FENCED
     except Exception:  # noqa: BLE001 - the top of a process: logged, and the supervisor restarts it
         _log.exception("member failed")
     finally:

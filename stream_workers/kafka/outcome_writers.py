@@ -132,9 +132,12 @@ class TransactionalWriter(_ProducerOwner):
 
     def _open_one(self) -> None:
         watch = TransactionWatch()
+        timeout_ms = self._settings.worker.transaction_timeout_ms
         config = producer_config(self._settings, self._identity, log_client_error) | {
             "transactional.id": self._transactional_id,
-            "transaction.timeout.ms": self._settings.worker.transaction_timeout_ms,
+            "transaction.timeout.ms": timeout_ms,
+            # The client refuses to wait longer for one answer than its transaction lives.
+            "socket.timeout.ms": min(timeout_ms, self._settings.kafka.request_timeout_ms),
             "log.connection.close": True,
             "logger": client_logger(watch.note_log),
             "statistics.interval.ms": STATISTICS_INTERVAL_MS,

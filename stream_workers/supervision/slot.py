@@ -21,6 +21,9 @@ from stream_workers.supervision.restart_policy import RestartPolicy
 HUNG_SECONDS = 30.0
 """A member whose main loop says nothing for so long is killed: longer than any pause that it survives by itself."""
 
+USEFUL_SECONDS = 1.0
+"""A member that was ready for so long has done work: its end, however often it comes, is no crash loop."""
+
 Channel = ControlChannel[FromMember] | ControlChannel[FromModel]
 
 _log = structlog.get_logger("supervision")
@@ -63,6 +66,7 @@ class Slot:
         self._launcher = launcher
         self._status: Status | None = None
         self._heard_at = now
+        self._ready_since: float | None = None
         self._start_at: float | None = None
         self._draining = False
         self.drain_code = 0
@@ -147,7 +151,7 @@ class Slot:
     # -- the member ----------------------------------------------------------------------------------------------------
 
     def _start_member(self, now: float) -> None:
-        self._start_at, self._heard_at, self._status = None, now, None
+        self._start_at, self._heard_at, self._status, self._ready_since = None, now, None, None
         try:
             self.member = self._launcher.start_member(self.name, self._number, self.fleet.serving_version)
         except OSError as error:
@@ -160,6 +164,10 @@ class Slot:
     def _on_member_message(self, message: FromMember, now: float) -> None:
         if isinstance(message, Status):
             self._status, self._heard_at = message, now
+            if not message.ready:
+                self._ready_since = None
+            elif self._ready_since is None:
+                self._ready_since = now
         elif isinstance(message, Serve):
             self.fleet.request(message.version, now)
         elif isinstance(message, Release):
@@ -180,11 +188,14 @@ class Slot:
         if code in (MemberExit.CONFIGURATION, MemberExit.START_UP_TIMEOUT):
             self.failure = Failure(code, f"member {self.name} ended with exit code {code}")
             return
-        wait = self.policy.wait_before_restart(now)
+        was_useful = self._ready_since is not None and self._heard_at - self._ready_since >= USEFUL_SECONDS
+        wait = self.policy.wait_before_restart(now, was_useful=was_useful)
+        if wait is not None and code == MemberExit.CLIENT_FAILED:
+            wait = 0.0
         _log.warning("member ended", slot=self.name, code=code, restart_in=wait)
         if wait is None:
             self.failure = Failure(1, f"member {self.name} ends again and again, last with exit code {code}")
-        elif wait == 0 or code == MemberExit.CLIENT_FAILED:
+        elif wait == 0:
             self._start_member(now)
         else:
             self._start_at = now + wait
