@@ -41,7 +41,7 @@ def starts(run: FaultRun) -> dict[str, Start]:
         "Redis unreachable": Start(
             {"redis": {"url": f"redis://{NOWHERE}/0"}, "model": {"version": None}}, 4, "Redis: ConnectionError"
         ),
-        "set-up raises": Start({"model": {"version": "refuses"}}, 2, "this version never loads"),
+        "set-up raises": Start({"model": {"version": "refuses"}}, 1, "this version never loads"),
         "version missing": Start({"model": {"version": "v404"}}, 2, "v404"),
         "dead letters to an input": Start(
             {"topics": {"dead_letters": run.topics.requests[0]}}, 2, "must all be different topics"
