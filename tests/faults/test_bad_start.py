@@ -42,7 +42,6 @@ def starts(run: FaultRun) -> dict[str, Start]:
             {"redis": {"url": f"redis://{NOWHERE}/0"}, "model": {"version": None}}, 4, "Redis: ConnectionError"
         ),
         "set-up raises": Start({"model": {"version": "refuses"}}, 1, "this version never loads"),
-        "version missing": Start({"model": {"version": "v404"}}, 2, "v404"),
         "dead letters to an input": Start(
             {"topics": {"dead_letters": run.topics.requests[0]}}, 2, "must all be different topics"
         ),
@@ -99,7 +98,6 @@ def watch(start: Start) -> bool:
         "broker unreachable",
         "Redis unreachable",
         "set-up raises",
-        "version missing",
         "dead letters to an input",
     ],
 )
