@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.headers import ERROR_PREFIX, MAX_ID_CHARS, REQUEST_TYPE, RESULT_SOURCE, RESULT_TYPE
+from schemas.headers import ERROR_PREFIX, MAX_ID_CHARS, MAX_TRACE_CHARS, REQUEST_TYPE, RESULT_SOURCE, RESULT_TYPE
 from schemas.records import BYTES, CONTENT_TYPES, JSON, Stage
 
 Schema = dict[str, Any]
@@ -42,7 +42,7 @@ def request_headers() -> Schema:
                 pattern=_CONTENT_TYPE,
                 examples=list(CONTENT_TYPES),
             ),
-            "traceparent": _text("W3C trace context; it is copied to the result."),
+            "traceparent": _text("W3C trace context; it is copied to the result.", maxLength=MAX_TRACE_CHARS),
         },
     }
 

@@ -41,8 +41,7 @@ def starts(run: FaultRun) -> dict[str, Start]:
         "Redis unreachable": Start(
             {"redis": {"url": f"redis://{NOWHERE}/0"}, "model": {"version": None}}, 4, "Redis: ConnectionError"
         ),
-        "set-up raises": Start({"model": {"version": "refuses"}}, 2, "this version never loads"),
-        "version missing": Start({"model": {"version": "v404"}}, 2, "v404"),
+        "set-up raises": Start({"model": {"version": "refuses"}}, 1, "this version never loads"),
         "dead letters to an input": Start(
             {"topics": {"dead_letters": run.topics.requests[0]}}, 2, "must all be different topics"
         ),
@@ -99,7 +98,6 @@ def watch(start: Start) -> bool:
         "broker unreachable",
         "Redis unreachable",
         "set-up raises",
-        "version missing",
         "dead letters to an input",
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from producers.lag import measure_lag
-from producers.topic_layout import TopicDescription, find_differences, plan_topics
+from producers.topic_layout import TopicDescription, TopicPlan, find_differences, plan_topics
 from schemas.settings import LimitSettings, TopicSettings
 
 TOPICS = TopicSettings(requests=("fast", "slow"), results="results", dead_letters="dead")
@@ -55,6 +55,10 @@ def test_retention_is_left_to_the_broker_unless_given():
 def test_a_shortcoming_is_named(changes, difference):
     (named,) = find_differences(plan()[0], found(**changes))
     assert difference in named
+
+
+def test_a_plan_without_a_size_finds_no_size_too_small():
+    assert find_differences(TopicPlan("fast", 4, 2), found()) == ()
 
 
 @pytest.mark.parametrize("changes", [{}, {"partitions": 8}, {"max_message_bytes": None, "timestamp_type": ""}])

@@ -146,6 +146,7 @@ def test_a_request_needs_no_header_at_all_and_may_carry_strange_ones() -> None:
         {"ce_dataref": "file:///x"},
         {"content-type": "text/html"},
         {"ce_id": "x" * 257},
+        {"traceparent": "x" * 257},
     ],
 )
 def test_what_the_worker_would_refuse_does_not_fit_the_schema(headers: dict[str, str]) -> None:

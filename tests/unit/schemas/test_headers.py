@@ -113,6 +113,11 @@ def test_an_id_beyond_the_limit_is_refused():
         decode([("ce_id", b"x" * 257)])
 
 
+def test_a_trace_context_beyond_the_limit_is_refused():
+    with pytest.raises(EnvelopeError, match="traceparent: 257 characters"):
+        decode([("traceparent", b"x" * 257)])
+
+
 def test_payloads_by_reference_are_refused():
     with pytest.raises(EnvelopeError, match="ce_dataref"):
         decode([("ce_dataref", b"file:///etc/shadow")])

@@ -38,6 +38,7 @@ def test_a_tombstone_is_skipped() -> None:
         (request(payload=b"x" * 101), "too_large", "limits.payload_bytes"),
         (request(key=b"k" * 11), "too_large", "limits.key_bytes"),
         (request(headers=[("h", b"v" * 50)]), "too_large", "limits.header_bytes"),
+        (request(headers=[("", b"")] * 6), "too_large", "limits.header_bytes"),
     ],
 )
 def test_what_is_over_a_limit_is_refused_by_name(record: object, code: str, named: str) -> None:

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from schemas.headers import ERROR_PREFIX, decode_dead_letter, decode_result
+from producers.record_size import count_record_bytes
+from schemas.headers import ERROR_PREFIX, MAX_TRACE_CHARS, decode_dead_letter, decode_result
 from schemas.records import ErrorDetail, Position, Stage, Status, Timings
 from schemas.settings import LimitSettings, Settings
 from stream_workers.batching.work import Answer, Expired, Outcome, Rejected, Skipped, WorkItem
@@ -78,13 +79,39 @@ def test_a_dead_letter_keeps_key_value_and_headers_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "varied", [{"payload": b"x" * 5000}, {"key": b"k" * 70_000}, {"headers": [("h", b"v" * 5000)]}]
+    "varied",
+    [
+        {"payload": b"x" * 5000},
+        {"key": b"k" * 70_000},
+        {"headers": [("h", b"v" * 5000)]},
+        {"headers": [("", None)] * 20_000},
+        {"headers": [("\u4e00" * 1000, b"")] * 50},
+        {"headers": [(ERROR_PREFIX, b"")] * 10_000},
+    ],
 )
 def test_a_dead_letter_always_fits(varied: dict[str, object]) -> None:
     record = sure(encode(REJECTED, **varied))
-    size = len(record.value or b"") + len(record.key or b"") + sum(len(n) + len(v) for n, v in record.headers)
-    assert size < 70_000
-    assert decode_dead_letter(record.key, record.value, record.headers, AT).payload_omitted
+    headers = [(name, text if isinstance(text, bytes) else b"") for name, text in record.headers]
+    assert count_record_bytes(record.key, record.value, headers) <= LimitSettings(result_bytes=4096).outcome_bytes
+    assert decode_dead_letter(record.key, record.value, headers, AT).payload_omitted
+
+
+@pytest.mark.parametrize(
+    "headers", [[("", None)] * 400, [(ERROR_PREFIX, b"")] * 100, [("\u4e00" * 100, b"")] * 13, [("h", b"v" * 2000)] * 2]
+)
+def test_a_dead_letter_fits_with_as_many_headers_as_it_may_keep(headers: list[tuple[str, bytes]]) -> None:
+    record = sure(encode(REJECTED, payload=b"", headers=headers))
+    kept = [(name, text if isinstance(text, bytes) else b"") for name, text in record.headers]
+    assert count_record_bytes(record.key, record.value, kept) <= LimitSettings(result_bytes=4096).outcome_bytes
+    assert not decode_dead_letter(record.key, record.value, kept, AT).payload_omitted
+
+
+def test_the_largest_answer_fits_with_the_largest_key_id_and_trace_context() -> None:
+    answer = Answer(b"1" * 4096, VERSION, Timings(1.25, 2.5, 4))
+    record = sure(encode(answer, key=b"k" * LimitSettings().key_bytes, traceparent="\u4e00" * MAX_TRACE_CHARS))
+    headers = [(name, text if isinstance(text, bytes) else b"") for name, text in record.headers]
+    limits = LimitSettings(result_bytes=4096, header_bytes=1)
+    assert count_record_bytes(record.key, record.value, headers) <= limits.outcome_bytes
 
 
 def test_an_answer_over_the_limit_becomes_a_dead_letter() -> None:
