@@ -15,9 +15,6 @@ CLASSES = {
     "omnivore": "tests.models.omnivore:Omnivore",
     "trap": "tests.models.trap:Trap",
     "tardy": "tests.models.tardy:Tardy",
-    "tardy": "tests.models.tardy:Tardy",
-    "omnivore": "tests.models.omnivore:Omnivore",
-    "trap": "tests.models.trap:Trap",
 }
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 
