@@ -13,6 +13,7 @@ from schemas.records import ErrorDetail, Stage
 from stream_workers.batching.work import RunMode, WorkItem
 
 MAX_LONE_FAILURES = 2
+MAX_BLAMELESS_LOSSES = 4
 
 
 @dataclass(slots=True)
@@ -50,7 +51,9 @@ def after_loss(items: Sequence[WorkItem], mode: RunMode, *, suspect: bool, culpr
         item.attempts += 1
     if mode is RunMode.TOGETHER:
         return Verdict(rerun=[(items, RunMode.ISOLATED)])
-    # In isolated mode the records before the culprit have been answered, so by default it is the first one left.
+    if culprit is None and items[0].attempts < MAX_BLAMELESS_LOSSES:
+        # It ended between two records, so someone else ended it: an operator, or the kernel short of memory.
+        return Verdict(rerun=[(items, RunMode.ISOLATED)])
     index = culprit if culprit is not None and 0 <= culprit < len(items) else 0
     killer = items[index]
     message = f"the model process ended while it worked on this record alone ({code})"

@@ -52,7 +52,8 @@ class FakeModelPool:
         killer = next((index for index, item in enumerate(batch.items) if self.kills(item)), None)
         if killer is not None:
             self.deaths += 1
-            return self._lost(batch, suspect=True, answered=killer if batch.mode is RunMode.ISOLATED else 0)
+            alone = batch.mode is RunMode.ISOLATED
+            return self._lost(batch, suspect=True, answered=killer if alone else 0, culprit=killer if alone else None)
         if any(self.raises(item) for item in batch.items):
             return BatchRaised(batch, Stage.MODEL, "RuntimeError", "boom", VERSION)
         return BatchAnswered(batch, [self._answer(item) for item in batch.items], VERSION, 1.0)
@@ -62,6 +63,6 @@ class FakeModelPool:
             return RecordRefused(Stage.PREPROCESS, "invalid_input", "InvalidInputError", "no")
         return str(item.request.offset).encode()
 
-    def _lost(self, batch: Batch, *, suspect: bool, answered: int = 0) -> BatchLost:
+    def _lost(self, batch: Batch, *, suspect: bool, answered: int = 0, culprit: int | None = None) -> BatchLost:
         outcomes = [self._answer(item) for item in batch.items[:answered]]
-        return BatchLost(batch, outcomes, suspect, None, "model_crashed", "signal 11", VERSION)
+        return BatchLost(batch, outcomes, suspect, culprit, "model_crashed", "signal 11", VERSION)

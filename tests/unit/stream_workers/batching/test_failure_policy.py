@@ -79,6 +79,17 @@ def test_a_killer_is_refused_at_the_second_death() -> None:
     assert second.rerun == [([items[3]], RunMode.ISOLATED)]
 
 
+def test_a_process_that_ends_between_two_records_blames_neither_until_it_keeps_happening() -> None:
+    items = [item(0), item(1)]
+    after_loss(items, RunMode.TOGETHER, suspect=True, culprit=None, code="model_crashed")
+    for _ in range(2):
+        verdict = after_loss(items, RunMode.ISOLATED, suspect=True, culprit=None, code="model_crashed")
+        assert verdict.rejected == []
+        assert verdict.rerun == [(items, RunMode.ISOLATED)]
+    verdict = after_loss(items, RunMode.ISOLATED, suspect=True, culprit=None, code="model_crashed")
+    assert [one.request.offset for one, _ in verdict.rejected] == [0]
+
+
 def test_a_loss_after_the_last_answer_blames_nobody() -> None:
     verdict = after_loss([], RunMode.ISOLATED, suspect=True, culprit=None, code="model_crashed")
     assert verdict.rerun == []
