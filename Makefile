@@ -11,8 +11,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PACKAGES := headrace model_store producers schemas stream_workers
 DEMO_ARGUMENTS ?=
+SOAK_ARGUMENTS ?=
 
-.PHONY: help demo test check bench fmt docs clean
+.PHONY: help demo test check bench soak fmt docs clean
 
 help: ## Show the targets
 	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
@@ -46,6 +47,9 @@ check: $(STAMP) ## Format, lint, import rules, types, unit tests and package nam
 
 bench: $(STAMP) ## Measure one worker against the limits of its model and its broker
 	@$(BIN)/python -m benchmarks.worker
+
+soak: $(STAMP) ## Kill processes of a worker at random for two minutes, then audit every record
+	@$(BIN)/python -m tests.faults.soak $(SOAK_ARGUMENTS)
 
 fmt: $(STAMP) ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff format .

@@ -24,6 +24,7 @@ BUSY_WAIT_SECONDS = 0.002
 BALANCE_SECONDS = 0.02
 IDENTITY_SECONDS = 0.05
 REPORT_SECONDS = 0.5
+_FLUSH_SECONDS = 0.1
 
 _log = structlog.get_logger("worker")
 
@@ -41,13 +42,15 @@ class Worker:
         self._backlog: Counter[int] = Counter()
         self._quiet = False
         self._balanced_at = self._identified_at = self._reported_at = float("-inf")
+        self._finish_by = float("inf")
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Serve until told to stop, then finish what is in flight. Errors that end a member are raised."""
         self.await_model(should_stop)
-        if not should_stop():
-            self._p.settlement.start()
-            self._p.member.join(self._p.listener(self))
+        if should_stop():
+            return
+        self._p.settlement.start()
+        self._p.member.join(self._p.listener(self))
         while not should_stop():
             self.step()
         self.finish()
@@ -76,12 +79,18 @@ class Worker:
 
     def finish(self) -> None:
         """Stop taking records, finish what is in flight within the drain limit, commit it and leave."""
-        limit = self._p.settings.worker.drain_seconds
-        give_up_at = self._clock() + limit
-        self.drain(None, give_up_at)
-        clean = self._p.settlement.stop(max(0.5, give_up_at - self._clock()))
+        parts = self._p
+        self._finish_by = self._clock() + parts.settings.worker.drain_seconds
+        parts.member.pause(list(parts.assignments))
+        while self._clock() < self._finish_by and self._works_on(None):
+            self._stay_member()
+            self._finish_batches()
+        while self._clock() < self._finish_by and not parts.settlement.flush(_FLUSH_SECONDS):
+            self._stay_member()
+            self._acknowledge()
+        clean = parts.settlement.stop(max(0.5, self._finish_by - self._clock()))
         self._acknowledge(wait=True)
-        self._p.member.leave()
+        parts.member.leave()
         _log.info("stopped", everything_committed=clean)
 
     # -- the verbs -----------------------------------------------------------------------------------------------------
@@ -188,17 +197,12 @@ class Worker:
     def drain(self, partitions: Sequence[PartitionKey] | None, give_up_at: float) -> None:
         """Wait until no batch holds records of `partitions` (None: of any), or until the time is up."""
         while self._clock() < give_up_at and self._works_on(partitions):
-            now = self._clock()
-            self._expire(now)
-            self._submit(now, draining=True)
-            self._collect(now)
-            self._settle()
-            self._acknowledge()
-            self._report(now)
+            self._finish_batches()
 
     def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None:
         """Finish and commit what is in flight for partitions that are about to go."""
         parts = self._p
+        give_up_at = min(give_up_at, self._finish_by)
         for partition in partitions:
             parts.batcher.drop(partition)
         self.drain(partitions, give_up_at)
@@ -207,6 +211,24 @@ class Worker:
         self._acknowledge(wait=True)
 
     # -- small parts ---------------------------------------------------------------------------------------------------
+
+    def _finish_batches(self) -> None:
+        """One turn that takes in nothing and starts nothing but second tries."""
+        now = self._clock()
+        self._expire(now)
+        self._submit(now, draining=True)
+        self._collect(now)
+        self._settle()
+        self._acknowledge()
+        self._report(now)
+
+    def _stay_member(self) -> None:
+        """Follow the group while finishing: after a rebalance it takes no commit under the old generation.
+
+        What the poll still brings is not admitted, so it is not committed: it is left for the next owner.
+        """
+        self._p.member.poll(MAX_POLL_RECORDS, 0.0)
+        self._identify(self._clock())
 
     def _identify(self, now: float) -> None:
         if now - self._identified_at >= IDENTITY_SECONDS:

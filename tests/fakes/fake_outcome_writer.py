@@ -1,6 +1,6 @@
 """A writer in memory with a broker's memory behind it. It can be told to fail at a named step."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import FencedError, SettlementError
@@ -21,6 +21,8 @@ class FakeOutcomeWriter:
     fatal: str = ""
     calls: list[str] = field(default_factory=list)
     serials: list[int] = field(default_factory=list)
+    on_commit: Callable[[], None] | None = None
+    """Called once, when the next commit begins."""
     _open: list[OutRecord] = field(default_factory=list)
 
     def _meet(self, step: str) -> None:
@@ -43,6 +45,9 @@ class FakeOutcomeWriter:
         self._open.append(record)
 
     def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+        if self.on_commit is not None:
+            self.on_commit, begun = None, self.on_commit
+            begun()
         self._meet("commit")
         self.serials.append(snapshot.serial)
         self.visible += self._open

@@ -62,3 +62,11 @@ def test_loads_batches_and_preprocessing_longer_than_the_poll_interval_cost_no_m
         outcome.check()
         assert run.count_rebalances() == before
         assert run.worker.terminate() == 0
+
+        # Told to stop while the model loads: there is nothing to wait for.
+        loads = run.count_in_log('"loading"')
+        run.worker.start()
+        wait_until(lambda: run.count_in_log('"loading"') == loads + 2, 20, "loading")
+        began = time.monotonic()
+        assert run.worker.terminate() == 0
+        assert time.monotonic() - began < LONGER_SECONDS

@@ -307,6 +307,28 @@ def test_finishing_answers_what_is_in_flight_commits_and_leaves() -> None:
     assert rig.member.left
 
 
+def test_a_member_that_finishes_still_follows_its_group_and_takes_nothing_in() -> None:
+    rig = Rig(max_batch_size=2)
+    fill(rig, 0, 4)
+    rig.member.assign(P0)
+    rig.pool.holds = True
+    rig.turn()
+    polls, serial = len(rig.member.waits), rig.member.serial
+    fill(rig, 0, 4)
+    rig.worker.finish()
+    assert len(rig.member.waits) > polls
+    assert rig.member.serial > serial
+    assert rig.parts.ledger.count_pending(P0) == 4
+    assert rig.settlement.committed == {}
+
+
+def test_a_worker_told_to_stop_before_it_has_joined_leaves_nothing_to_finish() -> None:
+    rig = Rig()
+    rig.worker.run(lambda: True)
+    assert rig.settlement.flushes == 0
+    assert not rig.member.left
+
+
 def test_a_failed_settlement_ends_the_worker() -> None:
     rig = Rig()
     rig.settlement.failure = FencedError("replaced")

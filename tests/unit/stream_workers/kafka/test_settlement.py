@@ -83,6 +83,18 @@ def test_a_failed_transaction_is_sent_again_whole_with_a_fresh_producer_and_iden
     assert step == "begin" or "start_over" in rig.writer.calls
 
 
+def test_an_identity_found_while_a_commit_with_an_older_one_failed_is_good_to_use() -> None:
+    rig = Rig()
+    rig.offer(0, 0)
+    rig.writer.fail["commit"] = 1
+    # The worker finds out who it is now while the commit with its former identity is under way.
+    rig.writer.on_commit = rig.identify
+    for _ in range(4):
+        rig.step()
+    assert rig.writer.serials == [2]
+    assert rig.visible() == [(0, b"0")]
+
+
 def test_nothing_is_committed_without_an_identity_and_the_transaction_does_not_grow_old() -> None:
     rig = Rig()
     rig.settlement.identify(None)

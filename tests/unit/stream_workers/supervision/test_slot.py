@@ -3,7 +3,7 @@ from typing import Any
 from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.messages import FromMember, Message, Status
-from stream_workers.supervision.slot import HUNG_SECONDS, Slot
+from stream_workers.supervision.slot import HUNG_SECONDS, USEFUL_SECONDS, Slot
 
 
 class FakeChannel:
@@ -104,6 +104,18 @@ def test_a_crash_waits_before_its_second_restart() -> None:
     assert len(launcher.members) == 2
     turn(slot, 1.2)
     assert len(launcher.members) == 3
+
+
+def test_a_member_that_was_ready_for_a_while_is_replaced_at_once_however_often_it_is_killed() -> None:
+    slot, launcher = start()
+    for count in range(1, 6):
+        for second in (0.0, USEFUL_SECONDS):
+            launcher.members[-1].words = [Status(True, [], "")]
+            turn(slot, count * 10.0 + second)
+        launcher.members[-1].code = -9
+        turn(slot, count * 10.0 + 5)
+        assert len(launcher.members) == count + 1
+    assert slot.failure is None
 
 
 def test_nothing_is_restarted_in_a_drain() -> None:
