@@ -45,9 +45,10 @@ class Worker:
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Serve until told to stop, then finish what is in flight. Errors that end a member are raised."""
         self.await_model(should_stop)
-        if not should_stop():
-            self._p.settlement.start()
-            self._p.member.join(self._p.listener(self))
+        if should_stop():
+            return
+        self._p.settlement.start()
+        self._p.member.join(self._p.listener(self))
         while not should_stop():
             self.step()
         self.finish()

@@ -153,6 +153,7 @@ def test_a_deadline_is_answered_while_the_model_is_busy_and_never_reaches_it() -
     rig.now = 101.05
     rig.turn()
     assert rig.kinds() == [(0, n, Expired) for n in range(6)]
+    assert all(one.outcome.timings.queue_ms >= 0 for one in rig.settlement.outcomes)  # type: ignore[union-attr]
     rig.pool.holds = False
     rig.turn(5)
     assert sum(len(batch.items) for batch in rig.pool.batches) == submitted == 4
@@ -305,6 +306,13 @@ def test_finishing_answers_what_is_in_flight_commits_and_leaves() -> None:
     rig.worker.finish()
     assert rig.settlement.committed == {P0: 4}
     assert rig.member.left
+
+
+def test_a_worker_that_is_stopped_before_its_model_is_loaded_ends_at_once() -> None:
+    rig = Rig()
+    rig.worker.run(lambda: True)
+    assert rig.settlement.flushes == 0
+    assert not rig.member.left
 
 
 def test_a_failed_settlement_ends_the_worker() -> None:
