@@ -25,7 +25,7 @@ from stream_workers.local_folders import state_folder
 from stream_workers.logs import set_up_logs
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.replica_pool import ReplicaPool
-from stream_workers.start_up import check_outside, log_wait
+from stream_workers.start_up import WaitLog, check_outside
 from stream_workers.supervision.member_link import MemberLink
 from stream_workers.version_following import LastKnownTimeline, PointerDoor, VersionFollower
 
@@ -70,10 +70,11 @@ class Reporter:
     def __init__(self, link: MemberLink, follower: VersionFollower) -> None:
         self._link = link
         self._follower = follower
+        self._log_wait = WaitLog()
 
     def waiting(self, reason: str) -> None:
         """Before the loop runs: not ready, and why."""
-        log_wait(reason)
+        self._log_wait(reason)
         self._link.send_status(ready=False, reasons=[reason])
 
     def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:

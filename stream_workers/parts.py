@@ -123,4 +123,4 @@ class WorkerParts:
     @staticmethod
     def timings(item: WorkItem, now: float) -> Timings:
         """The timings of a record that never entered a batch."""
-        return Timings(queue_ms=(now - item.polled_at) * 1000, model_ms=0.0, batch_size=0)
+        return Timings(queue_ms=round(max(0.0, now - item.polled_at) * 1000, 3), model_ms=0.0, batch_size=0)

@@ -8,20 +8,33 @@ import structlog
 from schemas.settings import Settings
 from stream_workers.kafka.cluster_check import ClusterFacts, await_cluster
 
+_REPEAT_SECONDS = 10.0
+
 _log = structlog.get_logger("start-up")
 
 
-def log_wait(reason: str) -> None:
-    """Say what is being waited for."""
-    _log.warning("waiting", reason=reason)
+class WaitLog:
+    """Says what is being waited for: at once when that is news, and again every ten seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._reason = ""
+        self._said_at = 0.0
+
+    def __call__(self, reason: str) -> None:
+        """Waiting, because of `reason`."""
+        now = self._clock()
+        if reason != self._reason or now - self._said_at >= _REPEAT_SECONDS:
+            self._reason, self._said_at = reason, now
+            _log.warning("waiting", reason=reason)
 
 
 def check_outside(
-    settings: Settings, *, wait_seconds: float | None = None, on_wait: Callable[[str], None] = log_wait
+    settings: Settings, *, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
 ) -> ClusterFacts:
     """Reach Kafka and find every topic. Waits at most `wait_seconds`, by default the start-up limit of the settings.
 
     Raises StartUpTimeoutError or ConfigurationError, each naming what is wrong.
     """
     limit = settings.worker.start_timeout_seconds if wait_seconds is None else wait_seconds
-    return await_cluster(settings, time.monotonic() + limit, on_wait)
+    return await_cluster(settings, time.monotonic() + limit, on_wait or WaitLog())

@@ -76,6 +76,8 @@ def results(  # noqa: PLR0913 - one parameter per option
                     break
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+    if not printed and not ids:
+        typer.echo(f"no outcome in {settings.topics.results} or {settings.topics.dead_letters} yet", err=True)
     if wanted:
         raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
     if ids and not all_ok:

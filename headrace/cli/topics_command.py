@@ -67,6 +67,9 @@ def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration 
         for entry in admin.lag(settings.worker.group, requests, start_from=settings.worker.start_from):
             lag[entry.topic] += entry.lag
     table = Table("topic", "partitions", "replication", "timestamp", "max.message.bytes", "offsets held", "lag")
+    table.columns[0].no_wrap = True  # a topic's name is what the line is about: the other columns give way
+    for column in table.columns[1:]:
+        column.overflow = "fold"
     for topic in found:
         if not topic.exists:
             table.add_row(topic.name, "missing")

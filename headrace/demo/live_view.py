@@ -53,7 +53,7 @@ def plain_line(moment: Moment) -> str:
     streams = "  ".join(_brief(stream) for stream in moment.snapshot.streams)
     latency = f"p50 {milliseconds(moment.snapshot.p50_seconds)} p99 {milliseconds(moment.snapshot.p99_seconds)}"
     numbers = f"lag {moment.snapshot.lag}  fill {_fill(moment)}  {latency}"
-    return f"{moment.elapsed_seconds:5.1f} s  {numbers}  {streams}"
+    return f"streaming {moment.elapsed_seconds:4.1f} s of {moment.total_seconds:.0f} s  {numbers}  {streams}"
 
 
 def probability_bar(probability: float) -> Text:

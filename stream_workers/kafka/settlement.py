@@ -68,7 +68,6 @@ class Settlement:
         self._held: list[Settled] = []
         self._sent = 0
         self._opened_at: float | None = None
-        self._tried: GroupSnapshot | None = None
         self._failed_serial = 0
 
     # -- the worker's side ---------------------------------------------------------------------------------------------
@@ -165,7 +164,6 @@ class Settlement:
     def _step(self) -> None:
         """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
         self._writer.serve()
-        self._tried = None
         committed = False
         # Taken before the look at what is owned: a newer identity could commit for a partition that went in between.
         snapshot = self._snapshot
@@ -175,9 +173,8 @@ class Settlement:
             self._send_new()
             committed = self._is_due() and self._commit(snapshot)
         except SettlementError as error:
-            # The identity that the commit was tried with: the worker may have found a better one in the meantime.
-            failed = self._tried or self._snapshot
-            self._failed_serial = failed.serial if failed else self._failed_serial
+            # The identity of this try: the worker may have found a better one in the meantime.
+            self._failed_serial = snapshot.serial if snapshot else self._failed_serial
             self._start_over(str(error))
         if committed:
             # Outside the try: from here on a failure must never send the committed outcomes again.
@@ -211,7 +208,6 @@ class Settlement:
                 self._start_over("no identity in the group for too long")
             return False
         started = self._clock()
-        self._tried = snapshot
         frontiers: dict[PartitionKey, Frontier] = {}
         for settled in self._held:
             frontiers.update(settled.frontiers)

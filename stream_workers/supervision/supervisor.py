@@ -23,6 +23,8 @@ from stream_workers.supervision.slot_lease import SlotLease, lease_slots
 TICK_SECONDS = 0.1
 DRAIN_GRACE_SECONDS = 2.0
 SPARE_AFTER_SECONDS = 1.0
+SECOND_SIGNAL_SECONDS = 0.3
+"""A signal that comes sooner repeats the first: timeout(1), among others, signals both the process and its group."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 _log = structlog.get_logger("supervision")
@@ -60,6 +62,7 @@ class Supervisor:
         self._wakeup = wakeup
         self._board = board
         self._stop_at: float | None = None
+        self._asked_at = float("-inf")
         self._exit_code = 0
         self._well_since = now
 
@@ -129,10 +132,11 @@ class Supervisor:
             for number in self._wakeup.recv(4096):
                 if number == signal.SIGCHLD:
                     continue
-                if self._stop_at is not None:
+                if self._stop_at is None:
+                    self._asked_at, self._stop_at = now, self._drain(now)
+                elif now - self._asked_at >= SECOND_SIGNAL_SECONDS:
                     _log.warning("told to stop again: ending at once")
                     return 1
-                self._stop_at = self._drain(now)
         return None
 
     def _wait(self) -> None:

@@ -153,6 +153,7 @@ def test_a_deadline_is_answered_while_the_model_is_busy_and_never_reaches_it() -
     rig.now = 101.05
     rig.turn()
     assert rig.kinds() == [(0, n, Expired) for n in range(6)]
+    assert all(one.outcome.timings.queue_ms >= 0 for one in rig.settlement.outcomes)  # type: ignore[union-attr]
     rig.pool.holds = False
     rig.turn(5)
     assert sum(len(batch.items) for batch in rig.pool.batches) == submitted == 4
@@ -323,6 +324,7 @@ def test_a_member_that_finishes_still_follows_its_group_and_takes_nothing_in() -
 
 
 def test_a_worker_told_to_stop_before_it_has_joined_leaves_nothing_to_finish() -> None:
+def test_a_worker_that_is_stopped_before_its_model_is_loaded_ends_at_once() -> None:
     rig = Rig()
     rig.worker.run(lambda: True)
     assert rig.settlement.flushes == 0
