@@ -254,6 +254,28 @@ def test_a_batch_that_unfolds_beyond_the_limits_is_stepped_over(trapped: Trapped
     assert_nothing_moved(trapped)
 
 
+def test_a_batch_with_a_flipped_byte_is_never_answered_and_is_stepped_over(trapped: Trapped) -> None:
+    topic, numbers = trapped.run.topics.requests[1], trapped.numbers.take(4)
+    stopped = trapped.run.worker.pause(Role.MEMBER)
+    try:
+        # The fetch that waits at the broker is answered by the first; the second lies there until the member goes on.
+        before, bad, after = (trapped.exchange.send([trapped.record(x, partition=1, topic=1)])[0] for x in numbers[:3])
+        (log,) = trapped.run.rig.stack.data_dir.rglob(f"{topic}-1/*.log")
+        written = b'{"x": %d}' % numbers[1]
+        place = log.read_bytes().rindex(written)
+        with log.open("r+b") as file:
+            file.seek(place)
+            file.write(b'{"x": %d}' % numbers[3])
+    finally:
+        trapped.run.worker.resume(stopped)
+    outcomes = trapped.exchange.collect([before, bad, after], 20)
+    assert [answer_of(outcome) for outcome in outcomes[::2]] == [numbers[0], numbers[2]]
+    letter = refusal_of(outcomes[1])
+    assert (letter.source, letter.error.code) == (bad, "unreadable_batch")
+    assert not {numbers[1], numbers[3]} & trapped.numbers.count_seen().keys()
+    assert_nothing_moved(trapped)
+
+
 def write_bomb(rig: Rig, topic: str, partition: int) -> None:
     assert partition == 0
     write_batch(rig, topic, *[bytes(50 * MEGABYTE)] * 3, codec="zstd", partition=0)
