@@ -323,7 +323,6 @@ def test_a_member_that_finishes_still_follows_its_group_and_takes_nothing_in() -
     assert rig.settlement.committed == {}
 
 
-def test_a_worker_told_to_stop_before_it_has_joined_leaves_nothing_to_finish() -> None:
 def test_a_worker_that_is_stopped_before_its_model_is_loaded_ends_at_once() -> None:
     rig = Rig()
     rig.worker.run(lambda: True)
