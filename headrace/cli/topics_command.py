@@ -1,6 +1,7 @@
 """`headrace topics`: create the topics of a pipeline, and look at them."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 
 _MS_PER_HOUR = 3_600_000
+_WIDTH_WITHOUT_TERMINAL = 160
 
 
 def register(app: typer.Typer) -> None:
@@ -67,9 +69,7 @@ def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration 
         for entry in admin.lag(settings.worker.group, requests, start_from=settings.worker.start_from):
             lag[entry.topic] += entry.lag
     table = Table("topic", "partitions", "replication", "timestamp", "max.message.bytes", "offsets held", "lag")
-    table.columns[0].no_wrap = True  # a topic's name is what the line is about: the other columns give way
-    for column in table.columns[1:]:
-        column.overflow = "fold"
+    table.columns[0].overflow = "fold"  # never cut: the name is what the line is about
     for topic in found:
         if not topic.exists:
             table.add_row(topic.name, "missing")
@@ -83,6 +83,6 @@ def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration 
             str(records[topic.name]),
             str(lag.get(topic.name, "")),
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL).print(table)
     if len(present) < len(found):
         raise typer.Exit(ExitCode.FAILED)

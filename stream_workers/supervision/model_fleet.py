@@ -14,6 +14,10 @@ from stream_workers.links.messages import Detach, FromModel, Loaded, LoadFailed,
 from stream_workers.supervision.model_instance import InstanceState, ModelInstance, Post
 from stream_workers.supervision.restart_policy import RestartPolicy
 
+FAILED_LOADS = 3
+"""Failed loads per instance, none of them a success, after which a first version is given up. The restart policy alone
+would never end slow loads: it forgets what is older than a minute."""
+
 _log = structlog.get_logger("supervision")
 
 
@@ -53,6 +57,7 @@ class ModelFleet:
         self._candidate: _VersionSet | None = None
         self.instances: dict[int, ModelInstance] = {}
         self.policy = RestartPolicy(options.max_restarts)
+        self._failed_loads = 0
         self.failure: str | None = None
         """Set when the model processes cannot be kept alive: the worker gives up."""
         self.failure_is_permanent = False
@@ -82,6 +87,7 @@ class ModelFleet:
             self._announce()
             return
         _log.info("loading", version=version.version, epoch=version.epoch, instances=self._options.instances)
+        self._failed_loads = 0
         self._candidate = _VersionSet(version, start_at=[now] * self._options.instances)
         self._start_due(self._candidate, now)
 
@@ -176,7 +182,7 @@ class ModelFleet:
             versions.members.add(instance.number)
 
     def _on_loaded(self, instance: ModelInstance, now: float) -> None:
-        candidate = self._candidate
+        candidate, self._failed_loads = self._candidate, 0
         if candidate is None or instance.number not in candidate.members:
             self._hand_over([instance])
             return
@@ -212,9 +218,11 @@ class ModelFleet:
         instance.kill(None)
         reason = f"{failed.error_class}: {failed.message}"
         _log.error("load failed", version=instance.version.version, reason=reason)
-        if failed.permanent and self._serving is None:
+        self._failed_loads += 1
+        hopeless = self._failed_loads >= FAILED_LOADS * self._options.instances
+        if (failed.permanent or hopeless) and self._serving is None:
             if self._options.pinned:
-                self.failure, self.failure_is_permanent = reason, True
+                self.failure, self.failure_is_permanent = reason, failed.permanent
             self._refuse(reason)
         else:
             self._replace(instance, reason, now)
