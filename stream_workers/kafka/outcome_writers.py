@@ -138,6 +138,8 @@ class TransactionalWriter(_ProducerOwner):
             "transaction.timeout.ms": timeout_ms,
             # The client refuses to wait longer for one answer than its transaction lives.
             "socket.timeout.ms": min(timeout_ms, self._settings.kafka.request_timeout_ms),
+            # A client that starts over from its bootstrap list loses its coordinators for good (librdkafka 5511).
+            "metadata.recovery.strategy": "none",
             "log.connection.close": True,
             "logger": client_logger(watch.note_log),
             "statistics.interval.ms": STATISTICS_INTERVAL_MS,
@@ -162,7 +164,9 @@ class TransactionalWriter(_ProducerOwner):
         producer = self._live()
         if offsets:
             positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
-            self._step(producer.send_offsets_to_transaction, positions, snapshot.metadata)
+            # A transaction whose time is up is lost anyway: begin another with a fresh client.
+            patience = min(_GIVE_UP_SECONDS, self._settings.worker.transaction_timeout_ms / 1000)
+            self._step(producer.send_offsets_to_transaction, positions, snapshot.metadata, give_up_seconds=patience)
         self._step(producer.commit_transaction, unknown_is_fatal=True)
 
     def settle_doubts(self) -> None:
@@ -182,7 +186,13 @@ class TransactionalWriter(_ProducerOwner):
             _log.warning("abort", code=error.args[0].name(), message=error.args[0].str())
         self._retire("a transaction was aborted")
 
-    def _step(self, call: Callable[..., Any], *arguments: Any, unknown_is_fatal: bool = False) -> None:
+    def _step(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,
+        give_up_seconds: float = _GIVE_UP_SECONDS,
+        unknown_is_fatal: bool = False,
+    ) -> None:
         """Call until it succeeds, is refused, or has been retried for too long."""
         started = self._clock()
         while True:
@@ -191,7 +201,7 @@ class TransactionalWriter(_ProducerOwner):
             except KafkaException as error:
                 if not error.args[0].retriable() or error.args[0].txn_requires_abort():
                     raise self._translate(error) from error
-                if self._clock() - started > _GIVE_UP_SECONDS:
+                if self._clock() - started > give_up_seconds:
                     # Whether an unanswered commit counted is known to the broker only: a new incarnation asks it.
                     raise (FencedError if unknown_is_fatal else SettlementError)(
                         f"no answer from the transaction coordinator: {error.args[0].str()}"
