@@ -50,6 +50,8 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._asked = False
+        self.has_work = False
+        """False until there is something to finish: before that a stop is at once, whatever is being waited for."""
         signal.signal(signal.SIGTERM, self._ask)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -61,6 +63,8 @@ class StopRequest:
         del number, frame
         if self._asked:
             os._exit(Exit.FAILED)
+        if not self.has_work:
+            os._exit(Exit.STOPPED)
         self._asked = True
 
 
@@ -128,6 +132,7 @@ def serve(link: MemberLink, should_stop: StopRequest) -> None:
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    should_stop.has_work = True
     build_worker(parts).run(should_stop)
 
 

@@ -22,6 +22,10 @@ from stream_workers.kafka.outcome_writers import OutcomeWriter
 
 PartitionKey = tuple[str, int]
 
+MAX_FAILURES = 20
+"""Transactions that may fail in a row, ever more slowly; then something is wrong that trying again does not cure."""
+_BACKOFF_SECONDS = 0.01
+_LONGEST_BACKOFF_SECONDS = 2.0
 _IDLE_WAIT_SECONDS = 0.05
 _RETRY_WAIT_SECONDS = 0.005
 
@@ -69,6 +73,8 @@ class Settlement:
         self._sent = 0
         self._opened_at: float | None = None
         self._failed_serial = 0
+        self._failures = 0
+        self._retry_at = float("-inf")
 
     # -- the worker's side ---------------------------------------------------------------------------------------------
 
@@ -176,7 +182,12 @@ class Settlement:
             # The identity of this try: the worker may have found a better one in the meantime.
             self._failed_serial = snapshot.serial if snapshot else self._failed_serial
             self._start_over(str(error))
+            self._failures += 1
+            if self._failures >= MAX_FAILURES:
+                raise
+            self._retry_at = self._clock() + min(_LONGEST_BACKOFF_SECONDS, _BACKOFF_SECONDS * 2**self._failures)
         if committed:
+            self._failures = 0
             # Outside the try: from here on a failure must never send the committed outcomes again.
             self._writer.settle_doubts()
         with self._changed:
@@ -185,6 +196,8 @@ class Settlement:
                 self._changed.notify_all()
 
     def _send_new(self) -> None:
+        if self._clock() < self._retry_at:
+            return
         while self._sent < len(self._held):
             if self._opened_at is None:
                 self._writer.begin()

@@ -5,11 +5,11 @@ The thread is driven step by step: `_wait` and `_step` are its two verbs.
 
 import pytest
 
-from schemas.errors import FencedError
+from schemas.errors import FencedError, SettlementError
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
-from stream_workers.kafka.settlement import Settlement
+from stream_workers.kafka.settlement import MAX_FAILURES, Settlement
 from tests.fakes.fake_outcome_writer import FakeOutcomeWriter
 from tests.unit.stream_workers.builders import answered, item
 
@@ -93,6 +93,22 @@ def test_an_identity_found_while_a_commit_with_an_older_one_failed_is_good_to_us
         rig.step()
     assert rig.writer.serials == [2]
     assert rig.visible() == [(0, b"0")]
+
+
+def test_a_transaction_that_is_refused_for_ever_ends_the_worker_instead_of_looping() -> None:
+    rig = Rig()
+    rig.writer.fail["commit"] = 1000
+    rig.offer(0, 0)
+
+    def try_again_and_again() -> None:
+        for _ in range(1000):
+            rig.identify()
+            rig.step(0.5)
+
+    with pytest.raises(SettlementError):
+        try_again_and_again()
+    assert rig.writer.calls.count("commit") == MAX_FAILURES
+    assert rig.now > 20
 
 
 def test_nothing_is_committed_without_an_identity_and_the_transaction_does_not_grow_old() -> None:
