@@ -165,7 +165,6 @@ class Settlement:
     def _step(self) -> None:
         """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
         self._writer.serve()
-        self._tried = None
         committed = False
         try:
             if self._drop_disowned():
@@ -176,6 +175,7 @@ class Settlement:
             # The identity that the commit was tried with: the worker may have found a better one in the meantime.
             failed = self._tried or self._snapshot
             self._failed_serial = failed.serial if failed else self._failed_serial
+            self._tried = None
             self._start_over(str(error))
         if committed:
             # Outside the try: from here on a failure must never send the committed outcomes again.
@@ -214,6 +214,7 @@ class Settlement:
         for settled in self._held:
             frontiers.update(settled.frontiers)
         self._writer.commit({key: frontier.offset for key, frontier in frontiers.items()}, snapshot)
+        self._tried = None
         items = [item for settled in self._held for item in settled.items]
         self._commits.append(Commit(items, frontiers, self._clock() - started))
         self._held, self._sent, self._opened_at = [], 0, None
