@@ -4,6 +4,7 @@ librdkafka's events are turned into values (:class:`Polled`) or errors of our tr
 inside :meth:`GroupMember.poll`.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ UNREADABLE_AFTER = 3
 """Errors at one offset after which a batch that cannot be unpacked is stepped over."""
 _UNREADABLE = (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG, KafkaError.INVALID_MSG)
 _WATERMARK_TIMEOUT_SECONDS = 5.0
+_COMMIT_RETRY_SECONDS = 0.2
 
 _log = structlog.get_logger("member")
 
@@ -82,16 +84,22 @@ class GroupMember:
         self._is_member = False
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
         self._resets: dict[PartitionKey, int | None] = {}
+        self._asked: dict[PartitionKey, int] = {}
+        self._refused: set[PartitionKey] = set()
+        self._retry_at = 0.0
 
     def join(self, listener: RebalanceListener) -> None:
         """Subscribe to the request topics."""
-        self._consumer = Consumer(consumer_config(self._settings, self._identity, log_client_error))
+        config = consumer_config(self._settings, self._identity, log_client_error)
+        self._consumer = Consumer(config | {"on_commit": self._note_commit})
 
         def moved(partitions: Iterable[TopicPartition]) -> list[PartitionKey]:
             keys = [(partition.topic, partition.partition) for partition in partitions]
             for key in keys:
                 self._resets.pop(key, None)
                 self._decode_errors.pop(key, None)
+                self._asked.pop(key, None)
+                self._refused.discard(key)
             return keys
 
         self._consumer.subscribe(
@@ -110,6 +118,9 @@ class GroupMember:
         polled = Polled()
         for key in list(self._resets):
             self._reset(key, polled)
+        if self._refused and time.monotonic() >= self._retry_at:
+            refused, self._refused = self._refused, set()
+            self.commit({key: self._asked[key] for key in refused}, wait=False)
         messages: list[Message] = []
         if wait_seconds > 0:
             first = consumer.poll(wait_seconds)
@@ -158,7 +169,13 @@ class GroupMember:
         self._open().seek(TopicPartition(*partition, offset))
 
     def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
-        """Commit offsets without a transaction (at-least-once). A failure is logged: it repeats work, loses none."""
+        """Commit offsets without a transaction (at-least-once).
+
+        A failure repeats work and loses none; what a rebalance refused is tried again while the partition is ours.
+        """
+        if not offsets:
+            return
+        self._asked |= offsets
         positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
         try:
             if wait:
@@ -173,6 +190,18 @@ class GroupMember:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _note_commit(self, error: KafkaError | None, positions: Sequence[TopicPartition]) -> None:
+        refused = {
+            (position.topic, position.partition)
+            for position in positions
+            if error is not None or position.error is not None
+        }
+        refused &= self._asked.keys()
+        if refused:
+            _log.warning("offsets refused", reason="" if error is None else error.str(), partitions=len(refused))
+            self._refused |= refused
+            self._retry_at = time.monotonic() + _COMMIT_RETRY_SECONDS
 
     def _open(self) -> Consumer:
         if self._consumer is None:
