@@ -14,6 +14,7 @@ from producers.audit.findings import Kind
 from tests.faults.conftest import Rig
 from tests.faults.harness import FaultRun, Outcome
 from tests.faults.load import LoadShape
+from tests.faults.test_model_faults import ask_health
 from tests.faults.worker_process import Role, wait_until
 
 SESSION_MS = 3000
@@ -95,6 +96,8 @@ def test_kills_and_pauses_of_every_process_of_a_worker_lose_and_double_nothing( 
 
             mark("a member paused past its session")
             wait_for_members(run, 2)
+            # One that has not joined yet has no session to lose.
+            wait_until(lambda: ask_health(run.worker.log, "ready")[0] == 200, 30, "both members serve")
             zombie = run.worker.pause(Role.MEMBER, chance.randrange(2))
             lost_at = run.count_rebalances()
             wait_until(lambda: run.count_rebalances() > lost_at, 30, "the other member took its partitions")
