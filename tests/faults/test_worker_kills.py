@@ -26,7 +26,7 @@ BATCH_TIMEOUT_SECONDS = 2.0
 
 Note = Callable[[str, object], None]
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def tell(note: Note, name: str, outcome: Outcome, begin: float, end: float) -> None:
