@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from schemas.content_sniffing import sniff_content_type
 from schemas.errors import InvalidInputError
-from schemas.headers import sniff_content_type
 from schemas.records import BYTES
 
 if TYPE_CHECKING:

@@ -45,20 +45,8 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     if path is not None and isinstance(values, dict):
         values = _anchor_paths(values, path.parent)
 
-    class FileThenEnvironment(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[Any],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return env_settings, init_settings
-
     try:
-        return FileThenEnvironment(**values)
+        return _settings_from(with_environment=True)(**values)
     except ValidationError as error:
         raise ConfigurationError(_explain(error, path, environ)) from None
     except (ValueError, TypeError) as error:  # pydantic-settings: a variable that should be JSON and is not
@@ -72,8 +60,11 @@ def dump_settings(settings: Settings) -> bytes:
 
 def restore_settings(data: bytes) -> Settings:
     """Read what :func:`dump_settings` wrote: those values alone, neither a file nor the environment."""
+    return _settings_from(with_environment=False)(**json.loads(data))
 
-    class Given(Settings):
+
+def _settings_from(*, with_environment: bool) -> type[Settings]:
+    class Chosen(Settings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -83,9 +74,9 @@ def restore_settings(data: bytes) -> Settings:
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return (init_settings,)
+            return (env_settings, init_settings) if with_environment else (init_settings,)
 
-    return Given(**json.loads(data))
+    return Chosen
 
 
 def _plain(value: object) -> str:

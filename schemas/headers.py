@@ -9,14 +9,11 @@ from typing import TypeVar
 
 import msgspec
 
+from schemas.content_sniffing import sniff_content_type
 from schemas.errors import EnvelopeError
 from schemas.records import (
-    BYTES,
     CONTENT_TYPES,
-    JPEG,
     JSON,
-    NPY,
-    PNG,
     DeadLetter,
     ErrorDetail,
     Position,
@@ -41,7 +38,6 @@ MAX_ID_CHARS = 256
 MAX_TRACE_CHARS = 256
 HEADER_FRAMING_BYTES = 10
 """What a header takes on the wire beside its name and value, at most: the two lengths."""
-_JSON_STARTS = frozenset(bytes((byte,)) for byte in b'{["-0123456789tfn')
 _KNOWN_TYPES: dict[bytes | None, str] = {name.encode(): name for name in CONTENT_TYPES}
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -79,25 +75,6 @@ def _content_type(value: str) -> str:
     if essence not in CONTENT_TYPES:
         raise EnvelopeError(f"header content-type: {value[:80]!r} is not one of {', '.join(CONTENT_TYPES)}")
     return essence
-
-
-def sniff_content_type(payload: bytes | None) -> str:
-    """Name the content type of a payload that declares none, from its first bytes only.
-
-    JPEG, PNG and .npy have magic numbers; what starts like a JSON value is JSON; all else is opaque bytes.
-    """
-    if not payload:
-        return BYTES
-    first = payload[0]
-    if first == 0x7B:  # "{", by far the most common start of a payload without a declared type
-        return JSON
-    if first == 0x93 and payload.startswith(b"\x93NUMPY"):
-        return NPY
-    if first == 0xFF and payload.startswith(b"\xff\xd8\xff"):
-        return JPEG
-    if first == 0x89 and payload.startswith(b"\x89PNG\r\n\x1a\n"):
-        return PNG
-    return JSON if payload[:64].lstrip()[:1] in _JSON_STARTS else BYTES
 
 
 def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka client hands over, called once per record

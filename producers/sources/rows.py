@@ -9,8 +9,8 @@ import msgspec
 
 from producers.payloads import array_payload, json_payload
 from producers.sources.item import Item, ItemError, Source
+from schemas.content_sniffing import sniff_content_type
 from schemas.errors import ConfigurationError, InvalidInputError
-from schemas.headers import sniff_content_type
 from schemas.records import JSON, NPY, TEXT
 
 _PARQUET_BATCH_ROWS = 256

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.content_sniffing import sniff_content_type
 from schemas.errors import EnvelopeError
 from schemas.headers import (
     ERROR_PREFIX,
@@ -16,7 +17,6 @@ from schemas.headers import (
     encode_request_headers,
     encode_result_headers,
     forward_headers,
-    sniff_content_type,
 )
 from schemas.records import BYTES, CONTENT_TYPES, JPEG, JSON, NPY, PNG, ErrorDetail, Position, Stage, Status
 
