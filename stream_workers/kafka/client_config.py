@@ -70,6 +70,8 @@ def consumer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
         "fetch.max.bytes": FETCH_BYTES,
         "receive.message.max.bytes": RECEIVE_BYTES,
         "queued.max.messages.kbytes": 32 * 1024,
+        # What the client does for a whole second, by default, once its queue was full: the worker would run dry.
+        "fetch.queue.backoff.ms": 10,
         "fetch.error.backoff.ms": 100,
         "error_cb": on_error,
     }
