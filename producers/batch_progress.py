@@ -49,7 +49,7 @@ class Summary:
 def count_by_kind(counts: Mapping[str, int]) -> tuple[int, int, int]:
     """Fold the journal's counts into ok, expired and rejected; an unreadable row counts as rejected."""
     rejected = counts.get(REJECTED, 0) + counts.get(UNREADABLE, 0)
-    return counts.get(Status.OK, 0), counts.get(Status.EXPIRED, 0), rejected
+    return counts.get(Status.OK, 0), counts.get(Status.EXPIRED, 0) + counts.get(Status.SUPERSEDED, 0), rejected
 
 
 def measure_progress(

@@ -25,12 +25,18 @@ def parse_row(job_id: str, request_id: str | bytes | None) -> int | None:
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 15 else None
 
 
+_UNANSWERED = {
+    Status.EXPIRED: ("expired", "the deadline passed"),
+    Status.SUPERSEDED: ("superseded", "a newer record of its stream was waiting too"),
+}
+
+
 def answer_of(outcome: Outcome, row: int, label: str) -> Answer:
     """Turn an outcome into the answer of a row."""
     if isinstance(outcome, Result):
         ok = outcome.status == Status.OK
         answer = Answer(row, label, outcome.status, outcome.output or NULL)
-        code, message = ("", "") if ok else ("expired", "the deadline passed")
+        code, message = ("", "") if ok else _UNANSWERED[outcome.status]
     else:
         answer = Answer(row, label, REJECTED)
         code, message = outcome.error.code, outcome.error.message

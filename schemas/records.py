@@ -63,6 +63,8 @@ class Status(enum.StrEnum):
     """The model answered: `output` holds its answer."""
     EXPIRED = "expired"
     """The deadline passed before an answer could be had: `output` is null."""
+    SUPERSEDED = "superseded"
+    """A newer record of the same stream was waiting, and the worker was told to drop old ones: `output` is null."""
 
 
 class Timings(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +83,7 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
 
     status: Status
     output: msgspec.Raw
-    """The model's answer as JSON text; `null` when the request expired."""
+    """The model's answer as JSON text; `null` unless the status is ok."""
     source: Position
     timings: Timings
 
@@ -93,7 +95,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None
     status: Status
     output: msgspec.Raw | None
-    """The model's answer as JSON text, None when the request expired; `msgspec.json.decode(result.output)` reads it."""
+    """The model's answer as JSON text, None unless the status is ok; `msgspec.json.decode(result.output)` reads it."""
     source: Position
     timings: Timings
     model: str

@@ -19,6 +19,7 @@ CONFIG_VARIABLE = "HEADRACE_CONFIG"
 
 TopicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+CostName = Annotated[str, StringConstraints(pattern=r"^(|bytes|pixels|tokens|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 MIB = 1 << 20
 _ENVELOPE_BYTES = 8192
 
@@ -84,11 +85,28 @@ class TopicSettings(_Group):
     """The topics of one pipeline."""
 
     requests: tuple[TopicName, ...] = Field(("headrace.requests",), min_length=1)
-    """Where requests are read, in order of priority."""
+    """Where requests are read."""
     results: TopicName = "headrace.results"
     """Where answers are written."""
     dead_letters: TopicName = "headrace.dead-letters"
     """Where refused requests are written."""
+
+    priorities: dict[TopicName, Annotated[int, Field(ge=0, le=9)]] = Field(default_factory=dict)
+    """Priority of request topics, 0 the highest. Topics of one priority are one lane; one not named here has 0."""
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The priorities in use, most urgent first."""
+        return tuple(sorted({self.priorities.get(topic, 0) for topic in self.requests}))
+
+    @model_validator(mode="after")
+    def _known_priorities(self) -> "TopicSettings":
+        unknown = sorted(set(self.priorities) - set(self.requests))
+        if unknown:
+            raise ValueError(f"priorities names {unknown[0]}, which is not one of requests: {', '.join(self.requests)}")
+        if self.lanes[0] != 0:
+            raise ValueError(f"priorities: the most urgent topic has {self.lanes[0]}; the highest priority in use is 0")
+        return self
 
     @model_validator(mode="after")
     def _no_loop(self) -> "TopicSettings":
@@ -148,6 +166,26 @@ class BatchingSettings(_Group):
     """Most payload bytes in one batch; also the size of one input slot in shared memory."""
     slots: int = Field(2, ge=1, le=16)
     """Batches that one model instance may hold: one that runs, the others ready."""
+    urgent_batch_size: int | None = Field(None, ge=1, le=65_536)
+    """With several lanes: most records in a batch of the most urgent one; a quarter of max_batch_size by default."""
+    lowest_share: float = Field(0.1, gt=0, le=0.5)
+    """With several lanes: the share of batches that each lane keeps while more urgent ones always have work."""
+    cost: CostName = ""
+    """What a record costs: `bytes`, `pixels`, `tokens` (bytes of text by four) or `package.module:function`."""
+    max_batch_cost: float | None = Field(None, gt=0)
+    """Most cost in one batch; a single record that costs more is a batch of its own. Needs cost."""
+    length_buckets: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    """Rising bounds of cost: only records between the same two meet in a batch, so little is padded. Needs cost."""
+    overload: Literal["queue", "drop_oldest"] = "queue"
+    """`drop_oldest` is for live streams: when more waits than models can take, only the newest of a key is run."""
+
+    @model_validator(mode="after")
+    def _priced(self) -> "BatchingSettings":
+        if not self.cost and (self.max_batch_cost is not None or self.length_buckets):
+            raise ValueError("max_batch_cost and length_buckets need cost, which says what a record costs")
+        if list(self.length_buckets) != sorted(set(self.length_buckets)):
+            raise ValueError(f"length_buckets {list(self.length_buckets)} must rise from each bound to the next")
+        return self
 
 
 class LimitSettings(_Group):
@@ -197,7 +235,7 @@ class WorkerSettings(_Group):
     start_from: Literal["earliest", "latest"] = "earliest"
     """Where a partition begins that has no committed offset."""
     commit_interval_ms: int = Field(100, ge=1, le=10_000)
-    """Outcomes become visible once per interval: a floor of the latency, and what keeps commits cheap."""
+    """Outcomes become visible at the latest after this, and sooner while a model is idle: what keeps commits cheap."""
     session_timeout_ms: int = Field(6000, ge=1000, le=300_000)
     """A member that is silent for so long loses its partitions."""
     max_poll_interval_ms: int = Field(60_000, ge=2000)

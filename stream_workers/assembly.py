@@ -2,13 +2,20 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from schemas.settings import Delivery, Settings
-from stream_workers.batching.batcher import Batcher, BatchLimits
+from schemas.settings import BatchingSettings, Delivery, Settings
+from stream_workers.batching.batcher import MOST_URGENT, Batcher
+from stream_workers.batching.commit_pace import CommitPace
+from stream_workers.batching.costs import Pricing, resolve_cost
 from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
+from stream_workers.batching.intake import Intake
 from stream_workers.batching.intake_budget import IntakeBudget
+from stream_workers.batching.lane import BatchLimits
+from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
+from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.work import Batch
 from stream_workers.kafka.cluster_check import ClusterFacts
 from stream_workers.kafka.group_member import GroupMember
@@ -40,16 +47,19 @@ def build_parts(
         settlement=Settlement(
             writer,
             encoder.encode,
-            interval_seconds=settings.worker.commit_interval_ms / 1000,
+            pace=CommitPace(settings.worker.commit_interval_ms / 1000),
             hold_seconds=settings.worker.transaction_timeout_ms / 2000,
         ),
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
-        batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_wait_ms / 1000)),
+        intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),
+        batcher=Batcher(lane_limits(settings), batching.lowest_share),
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),
         breaker=Breaker(),
         budget=IntakeBudget(settings.worker.queue_bytes),
+        service_time=ServiceTime(),
+        live_streams=LiveStreams() if batching.overload == "drop_oldest" else None,
         clock=time.monotonic,
         wall_clock=time.time,
         report=lambda in_flight: report(parts, in_flight),
@@ -57,10 +67,31 @@ def build_parts(
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,
     )
-    parts.metrics.retirements.set_function(lambda: writer.retirements)
-    parts.metrics.fenced.set_function(lambda: parts.ledger.fenced)
-    parts.metrics.breaker.set_function(lambda: parts.breaker.is_open)
+    parts.metrics.member.retirements.set_function(lambda: writer.retirements)
+    parts.metrics.member.fenced.set_function(lambda: parts.ledger.fenced)
+    parts.metrics.member.breaker.set_function(lambda: parts.breaker.is_open)
     return parts
+
+
+def lane_limits(settings: Settings) -> dict[int, BatchLimits]:
+    """When batches of each lane are released, by priority. The most urgent of several never waits for company."""
+    batching = settings.batching
+    limits = BatchLimits(
+        batching.max_batch_size,
+        batching.max_batch_bytes,
+        batching.max_wait_ms / 1000,
+        batching.max_batch_cost or float("inf"),
+    )
+    lanes = dict.fromkeys(settings.topics.lanes, limits)
+    if len(lanes) > 1:
+        size = batching.urgent_batch_size or max(1, batching.max_batch_size // 4)
+        lanes[MOST_URGENT] = replace(limits, max_size=min(size, batching.max_batch_size), at_once=True)
+    return lanes
+
+
+def _pricing(batching: BatchingSettings) -> Pricing | None:
+    function = resolve_cost(batching.cost)
+    return None if function is None else Pricing(function, batching.length_buckets)
 
 
 def _batch_span(settings: Settings, topic: str, partition: int, offset: int) -> tuple[int, int]:

@@ -27,11 +27,11 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     judged = Judged()
     if isinstance(outcome, BatchAnswered):
         _take_answers(outcome, outcome.outcomes, outcome.model_ms, judged, parts, now)
-        parts.metrics.note_answered(outcome)
+        parts.metrics.batching.note_answered(outcome)
         return judged
     items = outcome.batch.items
     if isinstance(outcome, BatchRaised):
-        parts.metrics.note_failed_run("raised")
+        parts.metrics.batching.failed_runs.labels("raised").inc()
         verdict = after_raise(_open(items), outcome.stage, outcome.error_class, outcome.message) if items else Verdict()
     else:
         verdict = _judge_loss(outcome, judged, parts, now)
@@ -45,7 +45,7 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
 def _judge_loss(lost: BatchLost, judged: Judged, parts: WorkerParts, now: float) -> Verdict:
     items = lost.batch.items
     _log.warning("batch lost", code=lost.code, detail=lost.detail, records=len(items), suspect=lost.suspect)
-    parts.metrics.note_failed_run(lost.code)
+    parts.metrics.batching.failed_runs.labels(lost.code).inc()
     done = len(lost.answered)
     _take_answers(lost, lost.answered, 0.0, judged, parts, now)
     left = _open(items[done:])

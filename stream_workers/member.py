@@ -90,15 +90,15 @@ class Reporter:
             self._link.serve(change)
         self._meet_refusals(parts)
         active = parts.pool.active_version()
-        parts.metrics.pointer_epoch.set(active.epoch if active else 0)
-        parts.metrics.pointer_stale.set(self._follower.stale_seconds())
+        parts.metrics.member.pointer_epoch.set(active.epoch if active else 0)
+        parts.metrics.member.pointer_stale.set(self._follower.stale_seconds())
         reasons = self._reasons(parts)
         self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())
 
     def _meet_refusals(self, parts: WorkerParts) -> None:
         refused, self._link.refused = self._link.refused, []
         for refusal in refused:
-            parts.metrics.refused_versions.inc()
+            parts.metrics.member.refused_versions.inc()
             if not parts.pool.has_instances():
                 raise ConfigurationError(f"version {refusal.version.version} cannot be served: {refusal.reason}")
 

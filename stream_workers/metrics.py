@@ -1,10 +1,12 @@
 """The worker's metrics: names, meanings and the one object that the worker speaks to. The registry is passed in."""
 
-from collections.abc import Sequence
+from collections import Counter as Count
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, WorkItem
+from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, Superseded, WorkItem
 from stream_workers.kafka.settlement import Commit
 from stream_workers.pipeline.contract import BatchAnswered
 
@@ -12,7 +14,14 @@ PartitionKey = tuple[str, int]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_KINDS = {Answer: "ok", Expired: "expired", Rejected: "dead_letter", Skipped: "skipped"}
+_KINDS = {
+    Answer: "ok",
+    Expired: "expired",
+    Superseded: "superseded",
+    Rejected: "dead_letter",
+    Skipped: "skipped",
+}
+_SAMPLES_PER_COMMIT = 16
 
 
 def new_registry() -> CollectorRegistry:
@@ -20,97 +29,99 @@ def new_registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-class WorkerMetrics:
-    """Counts what one member does. Labels are bounded: kinds, reasons and codes, never a stream or an id."""
+class DeliveryMetrics:
+    """What came in and what became of it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self.records_polled = Counter("headrace_records_polled", "Records taken in.", registry=registry)
-        self.outcomes = Counter("headrace_outcomes", "Committed outcomes by kind.", ["kind"], registry=registry)
-        self.dead_letters = Counter("headrace_dead_letters", "Committed dead letters.", ["code"], registry=registry)
-        self.latency = Histogram(
-            "headrace_latency_seconds",
-            "From a record's append time to the commit of its outcome.",
-            buckets=_SECONDS,
-            registry=registry,
+        counter = partial(Counter, registry=registry)
+        seconds = partial(Histogram, buckets=_SECONDS, registry=registry)
+        self.records_polled = counter("headrace_records_polled", "Records taken in.", ["lane"])
+        self.outcomes = counter("headrace_outcomes", "Committed outcomes by kind.", ["kind", "lane"])
+        self.dead_letters = counter("headrace_dead_letters", "Committed dead letters.", ["code"])
+        self.latency = seconds(
+            "headrace_latency_seconds", "From a record's append time to the commit of its outcome; sampled.", ["lane"]
         )
-        self.batches = Counter("headrace_batches", "Batches by release reason.", ["reason"], registry=registry)
+        self.commit_seconds = seconds("headrace_commit_seconds", "One commit of outcomes and offsets.")
+        self.commit_records = Histogram(
+            "headrace_commit_records", "Outcomes of one commit.", buckets=(*_SIZES, 4096, 16384), registry=registry
+        )
+        self.records_lost = counter("headrace_records_lost", "Records that retention deleted before they were read.")
+        self.unreadable = counter("headrace_unreadable_batches", "Batches stepped over, their records dead-lettered.")
+
+    def note_commit(self, commit: Commit, wall_now: float) -> None:
+        """Outcomes became durable. Latency is sampled to stay cheap."""
+        self.commit_seconds.observe(commit.seconds)
+        self.commit_records.observe(len(commit.items))
+        counts = Count((type(item.outcome), item.priority) for item in commit.items)
+        for (kind, lane), count in counts.items():
+            self.outcomes.labels(_KINDS[kind], lane).inc(count)  # type: ignore[index]  # a committed item has an outcome
+        for item in commit.items[:: max(1, len(commit.items) // _SAMPLES_PER_COMMIT)]:
+            self.latency.labels(item.priority).observe(max(0.0, wall_now - item.request.timestamp_ms / 1000))
+        rejections = Count(item.outcome.error.code for item in commit.items if type(item.outcome) is Rejected)
+        for code, count in rejections.items():
+            self.dead_letters.labels(code).inc(count)
+
+
+class BatchMetrics:
+    """How batches were formed and what running them took."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        seconds = partial(Histogram, buckets=_SECONDS, registry=registry)
+        self.batches = counter("headrace_batches", "Batches by release reason.", ["reason", "lane"])
         self.batch_size = Histogram("headrace_batch_size", "Records per batch.", buckets=_SIZES, registry=registry)
-        self.queue_wait = Histogram(
-            "headrace_queue_wait_seconds", "Wait of a batch's first record.", buckets=_SECONDS, registry=registry
+        self.queue_wait = seconds("headrace_queue_wait_seconds", "Wait of a batch's first record.", ["lane"])
+        self.model_seconds = seconds("headrace_model_seconds", "One batch in the model process.")
+        self.failed_runs = counter("headrace_failed_runs", "Batches that failed.", ["reason"])
+        self.cost = counter("headrace_batch_cost", "Cost of the records in batches, by batching.cost.")
+        self.padded_cost = counter(
+            "headrace_padded_batch_cost", "The same if every record cost what the dearest of its batch does."
         )
-        self.model_seconds = Histogram(
-            "headrace_model_seconds", "One batch in the model process.", buckets=_SECONDS, registry=registry
-        )
-        self.failed_runs = Counter("headrace_failed_runs", "Batches that failed.", ["reason"], registry=registry)
-        self.commit_seconds = Histogram(
-            "headrace_commit_seconds", "One commit of outcomes and offsets.", buckets=_SECONDS, registry=registry
-        )
-        self.rebalances = Counter("headrace_rebalances", "Changes of the assignment.", ["event"], registry=registry)
-        self.partitions = Gauge("headrace_partitions_assigned", "Partitions of this member.", registry=registry)
-        self.paused = Gauge("headrace_partitions_paused", "Partitions paused by the byte budget.", registry=registry)
-        self.held_bytes = Gauge("headrace_held_bytes", "Bytes polled and not yet committed.", registry=registry)
-        self.records_lost = Counter(
-            "headrace_records_lost", "Records that retention deleted before they were read.", registry=registry
-        )
-        self.unreadable = Counter(
-            "headrace_unreadable_batches", "Batches stepped over, their records dead-lettered.", registry=registry
-        )
-        self.retirements = Gauge(
-            "headrace_producer_retirements", "Producers replaced after an unclean transaction.", registry=registry
-        )
-        self.fenced = Gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.", registry=registry)
-        self.breaker = Gauge("headrace_breaker_open", "1 while the model fails on everything.", registry=registry)
-        self.refused_versions = Counter(
-            "headrace_refused_versions", "Versions that could not be loaded.", registry=registry
-        )
-        self.pointer_epoch = Gauge("headrace_pointer_epoch", "Epoch of the version in use.", registry=registry)
-        self.pointer_stale = Gauge(
-            "headrace_pointer_stale_seconds", "Since the active version was last read.", registry=registry
-        )
-
-    def note_polled(self, items: Sequence[WorkItem]) -> None:
-        """Records entered the ledger."""
-        self.records_polled.inc(len(items))
-
-    def note_records_lost(self, partition: PartitionKey, lost: int) -> None:
-        """A committed offset lay before the start of the log."""
-        del partition
-        self.records_lost.inc(lost)
-
-    def note_unreadable(self, partition: PartitionKey) -> None:
-        """A batch was stepped over."""
-        del partition
-        self.unreadable.inc()
+        self.in_flight = gauge("headrace_batches_in_flight", "Batches that model processes hold.")
+        self.queued = gauge("headrace_records_queued", "Records that wait for a batch.")
+        self.oldest = gauge("headrace_oldest_queued_seconds", "Age of the record that has waited longest.", ["lane"])
+        self._lanes: set[int] = set()
 
     def note_batch(self, batch: Batch, now: float) -> None:
         """A batch was submitted."""
-        self.batches.labels(batch.reason.value).inc()
+        self.batches.labels(batch.reason.value, batch.priority).inc()
         self.batch_size.observe(len(batch.items))
-        self.queue_wait.observe(now - batch.items[0].polled_at)
+        self.queue_wait.labels(batch.priority).observe(now - batch.items[0].polled_at)
+        if batch.items[0].cost:
+            costs = [item.cost for item in batch.items]
+            self.cost.inc(sum(costs))
+            self.padded_cost.inc(len(costs) * max(costs))
 
     def note_answered(self, answered: BatchAnswered) -> None:
         """A batch came back with an outcome per record."""
         self.model_seconds.observe(answered.model_ms / 1000)
 
-    def note_failed_run(self, reason: str) -> None:
-        """A batch failed as a whole."""
-        self.failed_runs.labels(reason).inc()
+    def note_waiting(self, in_flight: int, queued: int, oldest_polled_at: Mapping[int, float], now: float) -> None:
+        """How much waits and runs at this moment."""
+        self.in_flight.set(in_flight)
+        self.queued.set(queued)
+        self._lanes |= oldest_polled_at.keys()
+        for lane in self._lanes:
+            self.oldest.labels(lane).set(now - oldest_polled_at.get(lane, now))
 
-    def note_commit(self, commit: Commit, wall_now: float) -> None:
-        """Outcomes became durable. Latency is sampled once per commit and batch of equal timestamps to stay cheap."""
-        self.commit_seconds.observe(commit.seconds)
-        counts = dict.fromkeys(_KINDS.values(), 0)
-        for item in commit.items:
-            outcome = item.outcome
-            counts[_KINDS[type(outcome)]] += 1  # type: ignore[index]  # a committed item has its outcome
-            if type(outcome) is Rejected:
-                self.dead_letters.labels(outcome.error.code).inc()
-        for kind, count in counts.items():
-            if count:
-                self.outcomes.labels(kind).inc(count)
-        for item in commit.items[:: max(1, len(commit.items) // 16)]:
-            self.latency.observe(max(0.0, wall_now - item.request.timestamp_ms / 1000))
+
+class MemberMetrics:
+    """The member's place in its group, what it holds, and the version it serves."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self.rebalances = counter("headrace_rebalances", "Changes of the assignment.", ["event"])
+        self.partitions = gauge("headrace_partitions_assigned", "Partitions of this member.")
+        self.paused = gauge("headrace_partitions_paused", "Partitions paused by the byte budget.")
+        self.held_bytes = gauge("headrace_held_bytes", "Bytes polled and not yet committed.")
+        self.retirements = gauge("headrace_producer_retirements", "Producers replaced after an unclean transaction.")
+        self.fenced = gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.")
+        self.breaker = gauge("headrace_breaker_open", "1 while the model fails on everything.")
+        self.refused_versions = counter("headrace_refused_versions", "Versions that could not be loaded.")
+        self.pointer_epoch = gauge("headrace_pointer_epoch", "Epoch of the version in use.")
+        self.pointer_stale = gauge("headrace_pointer_stale_seconds", "Since the active version was last read.")
 
     def note_rebalance(self, event: str, partitions: int) -> None:
         """The assignment changed."""
@@ -121,6 +132,21 @@ class WorkerMetrics:
         """The byte budget was balanced."""
         self.held_bytes.set(held_bytes)
         self.paused.set(paused)
+
+
+class WorkerMetrics:
+    """Counts what one member does. Labels are bounded: kinds, reasons, lanes and codes, never a stream or an id."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.delivery = DeliveryMetrics(registry)
+        self.batching = BatchMetrics(registry)
+        self.member = MemberMetrics(registry)
+
+    def note_polled(self, items: Sequence[WorkItem]) -> None:
+        """Records entered the ledger."""
+        for lane, count in Count(item.priority for item in items).items():
+            self.delivery.records_polled.labels(lane).inc(count)
 
     def exposition(self) -> str:
         """Everything in Prometheus text format."""

@@ -9,8 +9,11 @@ from schemas.settings import Settings
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
+from stream_workers.batching.intake import Intake
 from stream_workers.batching.intake_budget import IntakeBudget
+from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
+from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.work import Batch, ServedVersion, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
@@ -58,7 +61,7 @@ class SettlementDoor(Protocol):
     def start(self) -> None:
         """Open the writer and start the thread."""
 
-    def offer(self, settled: Settled) -> None:
+    def offer(self, settled: Settled, *, soon: bool = False) -> None:
         """Hand over outcomes."""
 
     def own(self, assignments: Mapping[PartitionKey, int]) -> None:
@@ -96,11 +99,15 @@ class WorkerParts:
     settlement: SettlementDoor
     pool: ModelPool
     metrics: WorkerMetrics
+    intake: Intake
     batcher: Batcher
     ledger: OffsetLedger
     deadlines: DeadlineWatch
     breaker: Breaker
     budget: IntakeBudget
+    service_time: ServiceTime
+    live_streams: LiveStreams | None
+    """None while old records are never dropped for newer ones."""
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
     report: Callable[[Mapping[int, Batch]], None]

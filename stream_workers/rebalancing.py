@@ -49,5 +49,5 @@ class PartitionLifecycle:
 
     def _changed(self, event: str, partitions: Sequence[PartitionKey]) -> None:
         self._p.settlement.own(self._p.assignments)
-        self._p.metrics.note_rebalance(event, len(self._p.assignments))
+        self._p.metrics.member.note_rebalance(event, len(self._p.assignments))
         _log.info(f"partitions {event}", partitions=[f"{topic}-{number}" for topic, number in partitions])

@@ -37,7 +37,7 @@ def step_over(unreadable: UnreadableBatch, parts: WorkerParts, now: float) -> li
         return []
     error = UnreadableBatchError(f"offsets {first} to {last} cannot be unpacked: {unreadable.message}")
     _log.error("unreadable batch", topic=topic, partition=partition, first=first, last=last)
-    parts.metrics.note_unreadable(unreadable.partition)
+    parts.metrics.delivery.unreadable.inc()
     parts.member.seek(unreadable.partition, last + 1)
     items = []
     for offset in range(max(first, last - MAX_DEAD_LETTERS + 1), last + 1):

@@ -4,15 +4,15 @@ One thread runs it and makes every consumer call. It never runs model code and n
 do the one, the settlement's thread the other.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import structlog
 
 from schemas.errors import StartUpTimeoutError
-from stream_workers.batching.intake import take_in
+from stream_workers.batching.batcher import LEAST_URGENT, MOST_URGENT
 from stream_workers.batching.offset_ledger import Settled
-from stream_workers.batching.work import Batch, Expired, ReleaseReason, RunMode, WorkItem
+from stream_workers.batching.work import Batch, Expired, ReleaseReason, RunMode, Superseded, WorkItem
 from stream_workers.judging import judge
 from stream_workers.parts import PartitionKey, WorkerParts
 from stream_workers.unreadable import step_over
@@ -35,11 +35,11 @@ class Worker:
     def __init__(self, parts: WorkerParts) -> None:
         self._p = parts
         self._clock = parts.clock
+        self._has_lanes = len(parts.settings.topics.lanes) > 1
         self._reruns: deque[tuple[Sequence[WorkItem], RunMode]] = deque()
         self._in_flight: dict[int, Batch] = {}
         self._answered: list[WorkItem] = []
         self._batch_serial = 0
-        self._backlog: Counter[int] = Counter()
         self._quiet = False
         self._balanced_at = self._identified_at = self._reported_at = float("-inf")
         self._finish_by = float("inf")
@@ -70,6 +70,7 @@ class Worker:
         now = self._clock()
         self._poll(now)
         self._expire(now)
+        self._supersede(now)
         self._submit(now)
         self._collect(now)
         self._settle()
@@ -101,15 +102,14 @@ class Worker:
         self._identify(now)
         now = self._clock()
         if polled.requests:
-            assignments = parts.assignments
-            items = take_in(polled.requests, polled.faults, assignments, parts.settings.limits, parts.version(), now)
+            items = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, parts.version(), now)
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
-            parts.batcher.add(item for item in items if item.outcome is None)
+            self._queue([item for item in items if item.outcome is None])
             self._answered += [item for item in items if item.outcome is not None]
-        for partition, lost in polled.records_lost.items():
-            parts.metrics.note_records_lost(partition, lost)
+        for lost in polled.records_lost.values():
+            parts.metrics.delivery.records_lost.inc(lost)
         for unreadable in polled.unreadable:
             self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
         for partition, end in polled.ends.items():
@@ -128,27 +128,38 @@ class Worker:
             item.outcome = Expired(parts.version(), parts.timings(item, now))
             self._answered.append(item)
 
+    def _supersede(self, now: float) -> None:
+        """When more waits than fits the free slots, answer what is out of date in its stream."""
+        parts = self._p
+        room = parts.pool.count_free_slots() * parts.settings.batching.max_batch_size
+        if parts.live_streams is None or len(parts.batcher) <= room:
+            return
+        for item in parts.live_streams.take_superseded():
+            parts.batcher.discard(item)
+            item.outcome = Superseded(parts.version(), parts.timings(item, now))
+            self._answered.append(item)
+
     def _submit(self, now: float, *, draining: bool = False) -> None:
         parts = self._p
-        free = parts.pool.count_free_slots()
-        while free and self._reruns:
+        while self._reruns and parts.pool.count_free_slots(LEAST_URGENT):
             items, mode = self._reruns.popleft()
             wanted = [item for item in items if item.outcome is None and parts.owns(item)]
             if wanted:
-                self._start(Batch(self._next_id(), wanted, ReleaseReason.RETRY, mode), now)
-                free -= 1
-        while free and not draining and len(parts.batcher) and parts.breaker.allows(now):
-            due = parts.batcher.next_batch(now)
+                self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
+        while not draining and len(parts.batcher) and parts.pool.count_free_slots() and parts.breaker.allows(now):
+            urgent_only = not parts.pool.count_free_slots(LEAST_URGENT)
+            due = parts.batcher.next_batch(now, urgent_only=urgent_only, doomed_before_ms=self._doomed_before_ms())
             if due is None:
                 break
-            self._start(Batch(self._next_id(), due[0], due[1]), now)
-            free -= 1
+            self._start(self._batch(*due), now)
 
     def _collect(self, now: float) -> None:
         parts = self._p
         for outcome in parts.pool.collect(self._wait_seconds(now), now):
             self._in_flight.pop(outcome.batch.id, None)
-            judged = judge(outcome, parts, self._clock())
+            answered_at = self._clock()
+            parts.service_time.note(answered_at - outcome.batch.submitted_at)
+            judged = judge(outcome, parts, answered_at)
             self._answered += judged.answered
             self._reruns.extend(judged.reruns)
 
@@ -161,8 +172,8 @@ class Worker:
         parts = self._p
         parts.settlement.check()
         for commit in parts.settlement.take_commits():
-            self._note_backlog(commit.items, -1)
-            parts.metrics.note_commit(commit, parts.wall_clock())
+            parts.budget.note_committed(commit.items)
+            parts.metrics.delivery.note_commit(commit, parts.wall_clock())
             if parts.commits_offsets:
                 offsets = {
                     key: frontier.offset
@@ -176,20 +187,19 @@ class Worker:
             return
         self._balanced_at = now
         parts = self._p
-        backlog = {key: self._backlog[assignment] for key, assignment in parts.assignments.items()}
-        # What the settlement dropped with a partition is never committed: it goes with its assignment.
-        self._backlog = Counter({parts.assignments[key]: size for key, size in backlog.items() if size})
-        held = {key: size + backlog.get(key, 0) for key, size in parts.ledger.pending_bytes().items()}
+        held = parts.budget.sum_held(parts.assignments, parts.ledger.pending_bytes())
         pause, resume = parts.budget.plan(held)
         if pause:
             parts.member.pause(pause)
         if resume:
             parts.member.resume(resume)
-        parts.metrics.note_held(sum(held.values()), len(parts.budget.paused))
+        parts.metrics.member.note_held(sum(held.values()), len(parts.budget.paused))
 
     def _report(self, now: float) -> None:
         if now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
+            batcher = self._p.batcher
+            self._p.metrics.batching.note_waiting(len(self._in_flight), len(batcher), batcher.oldest_polled_at(), now)
             self._p.report(self._in_flight)
 
     # -- rebalances, called by the listener from inside a poll ---------------------------------------------------------
@@ -239,18 +249,28 @@ class Worker:
         batch.submitted_at = now
         self._in_flight[batch.id] = batch
         self._p.pool.submit(batch, now)
-        self._p.metrics.note_batch(batch, now)
+        self._p.metrics.batching.note_batch(batch, now)
+
+    def _queue(self, items: Sequence[WorkItem]) -> None:
+        self._p.batcher.add(items)
+        if self._p.live_streams is not None:
+            self._p.live_streams.add(items)
+
+    def _doomed_before_ms(self) -> int:
+        """Records with a deadline before this cannot be answered in time; 0 while no batch is out, to try all the same.
+
+        Running them would cost those behind them their time too, until under overload every answer comes too late.
+        """
+        if not self._in_flight or not len(self._p.deadlines):
+            return 0
+        return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)
 
     def _offer(self, settled: Settled) -> None:
         if settled:
-            self._note_backlog(settled.items, 1)
-            self._p.settlement.offer(settled)
-
-    def _note_backlog(self, items: Iterable[WorkItem], sign: int) -> None:
-        """Count the bytes that the settlement holds, by assignment."""
-        backlog = self._backlog
-        for item in items:
-            backlog[item.assignment] += sign * item.payload_bytes
+            parts = self._p
+            parts.budget.note_settling(settled.items)
+            urgent = self._has_lanes and any(item.priority == MOST_URGENT for item in settled.items)
+            parts.settlement.offer(settled, soon=urgent or parts.pool.has_idle_instance())
 
     def _works_on(self, partitions: Sequence[PartitionKey] | None) -> bool:
         groups = [*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns)]
@@ -267,11 +287,12 @@ class Worker:
         """How long to wait for the model processes; not at all when the loop is about to wait in the poll."""
         if self._quiet:
             return 0.0
-        release_at = self._p.batcher.next_release_at() if self._p.pool.count_free_slots() else None
+        can_start = self._p.pool.count_free_slots(LEAST_URGENT) and not self._p.breaker.is_open
+        release_at = self._p.batcher.next_release_at() if can_start else None
         if release_at is None:
             return BUSY_WAIT_SECONDS
         return min(BUSY_WAIT_SECONDS, max(0.0, release_at - now))
 
-    def _next_id(self) -> int:
+    def _batch(self, items: Sequence[WorkItem], reason: ReleaseReason, mode: RunMode = RunMode.TOGETHER) -> Batch:
         self._batch_serial += 1
-        return self._batch_serial
+        return Batch(self._batch_serial, items, reason, mode, items[0].priority)

@@ -155,10 +155,10 @@ class Ledger:
         for counts in self._counts(request.key):
             if not isinstance(outcome, Result):
                 counts.dead_letters += 1
-            elif outcome.status is Status.EXPIRED:
-                counts.expired += 1
-            else:
+            elif outcome.status is Status.OK:
                 counts.ok += 1
+            else:
+                counts.expired += 1
 
     def _find_missing(self, partition: Partition, source: _Source, committed: Offsets) -> None:
         for offset, request in sorted(source.sent.items()):

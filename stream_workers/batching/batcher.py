@@ -1,103 +1,75 @@
-"""Decides which records meet the model together, and when. Pure: time is passed in, nothing is opened.
+"""Decides which lane releases a batch next. Pure: time is passed in, nothing is opened.
 
-Each partition keeps its own queues, one per shape. A batch opens with the oldest record of one partition and takes from
-that partition first; when it is short it is topped up from the other partitions, oldest first. So a partition's records
-enter batches in offset order, and one slow stream never makes another wait longer than `max_wait_seconds`.
+Lanes are served by priority, 0 first. A lane that has something due and is passed over for more urgent ones goes first
+after `ceil(1 / share) - 1` of their batches; of several such lanes the one that was passed over most. So while it has
+work, each of n lanes gets at least one of every `ceil(1 / share) + n - 2` batches.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
 
+from stream_workers.batching.lane import BatchLimits, Due, Lane
 from stream_workers.batching.work import ReleaseReason, WorkItem
 
 PartitionKey = tuple[str, int]
-ShapeKey = bytes | str
 
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """When a batch is released: at `max_size` records, at `max_bytes` of payload, or `max_wait_seconds` after the poll
-    that brought its first record, whichever comes first.
-    """
-
-    max_size: int
-    max_bytes: int
-    max_wait_seconds: float
-
-
-class _ShapeTotals:
-    """What is queued of one shape over all partitions."""
-
-    __slots__ = ("count", "payload_bytes")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.payload_bytes = 0
+MOST_URGENT, LEAST_URGENT = 0, 9
+"""The range of priorities."""
 
 
 class Batcher:
-    """Partition queues and the release rule. Not thread-safe: one thread owns it."""
+    """The lanes and the release rule. Not thread-safe: one thread owns it."""
 
-    def __init__(self, limits: BatchLimits) -> None:
-        self._limits = limits
-        self._queues: dict[tuple[PartitionKey, ShapeKey], deque[WorkItem]] = {}
-        self._totals: dict[ShapeKey, _ShapeTotals] = {}
+    def __init__(self, lanes: BatchLimits | Mapping[int, BatchLimits], share: float = 0.1) -> None:
+        """`lanes` holds the limits of each lane by priority, or those of the only lane."""
+        limits = {MOST_URGENT: lanes} if isinstance(lanes, BatchLimits) else lanes
+        self._lanes = {priority: Lane(limits[priority]) for priority in sorted(limits)}
+        self._only = next(iter(self._lanes.values())) if len(self._lanes) == 1 else None
+        self._most_passed_over = math.ceil(1 / share) - 1
+        self._passed_over = dict.fromkeys(self._lanes, 0)
 
     def __len__(self) -> int:
         """Records queued and still waiting for an outcome."""
-        return sum(totals.count for totals in self._totals.values())
+        return sum(map(len, self._lanes.values()))
 
     def add(self, items: Iterable[WorkItem]) -> None:
-        """Queue records; those of one partition in offset order."""
-        queues, totals = self._queues, self._totals
+        """Queue records in the lanes of their priorities; those of one partition in offset order."""
+        if self._only is not None:
+            add = self._only.add
+            for item in items:
+                add(item)
+            return
         for item in items:
-            request = item.request
-            key = ((request.topic, request.partition), item.shape_key)
-            queue = queues.get(key)
-            if queue is None:
-                queue = queues[key] = deque()
-            queue.append(item)
-            item.queued = True
-            total = totals.get(item.shape_key)
-            if total is None:
-                total = totals[item.shape_key] = _ShapeTotals()
-            total.count += 1
-            total.payload_bytes += item.payload_bytes
+            self._lanes[item.priority].add(item)
 
-    def next_batch(self, now: float, *, draining: bool = False) -> tuple[list[WorkItem], ReleaseReason] | None:
-        """Return the records of the batch that is due at `now` and why, or None. `draining` releases what is queued.
+    def next_batch(
+        self, now: float, *, draining: bool = False, urgent_only: bool = False, doomed_before_ms: int = 0
+    ) -> tuple[list[WorkItem], ReleaseReason] | None:
+        """Return the records of the batch that is due at `now` and why, or None.
 
-        Of several that are due, the one whose first record is the oldest comes first.
+        `draining` releases what is queued. `urgent_only`: there is room for the most urgent lane alone. Records whose
+        deadline lies before `doomed_before_ms` (epoch) are left to it.
         """
-        first: tuple[tuple[PartitionKey, ShapeKey], ReleaseReason] | None = None
-        oldest = float("inf")
-        for key, queue in self._heads():
-            polled_at = queue[0].polled_at
-            if polled_at >= oldest:
-                continue
-            reason = self._reason(key[1], polled_at, now, draining)
-            if reason is not None:
-                first, oldest = (key, reason), polled_at
-        if first is None:
-            return None
-        return self._gather(first[0]), first[1]
+        while (chosen := self._choose(now, draining, urgent_only)) is not None:
+            priority, due = chosen
+            items = self._lanes[priority].gather(due, doomed_before_ms)
+            if items:
+                return items, due.reason
+        return None
 
     def next_release_at(self) -> float | None:
         """Monotonic seconds at which a queued batch falls due by its wait; None when nothing is queued."""
-        heads = [queue[0].polled_at for _, queue in self._heads()]
-        return min(heads) + self._limits.max_wait_seconds if heads else None
+        times = [at for lane in self._lanes.values() if (at := lane.next_release_at()) is not None]
+        return min(times, default=None)
+
+    def oldest_polled_at(self) -> dict[int, float]:
+        """By priority: when the record that has waited longest was polled. Lanes with nothing queued are left out."""
+        found = {priority: lane.oldest_polled_at() for priority, lane in self._lanes.items()}
+        return {priority: at for priority, at in found.items() if at is not None}
 
     def drop(self, partition: PartitionKey) -> int:
         """Forget what is queued of a partition that was taken away; returns how many records that was."""
-        dropped = 0
-        for key in [key for key in self._queues if key[0] == partition]:
-            for item in self._queues.pop(key):
-                item.queued = False
-                if item.outcome is None:
-                    self._subtract(item)
-                    dropped += 1
-        return dropped
+        return sum(lane.drop(partition) for lane in self._lanes.values())
 
     def discard(self, item: WorkItem) -> None:
         """Stop counting a queued record that has just been answered without the model: it never enters a batch.
@@ -105,70 +77,20 @@ class Batcher:
         Does nothing for a record that has left its queue, be it for a batch or with its partition.
         """
         if item.queued:
-            item.queued = False
-            self._subtract(item)
+            lane = self._only if self._only is not None else self._lanes[item.priority]
+            lane.discard(item)
 
-    def _heads(self) -> Iterator[tuple[tuple[PartitionKey, ShapeKey], deque[WorkItem]]]:
-        """Yield the queues that hold an unanswered record, with that record in front; forget the empty ones."""
-        for key in list(self._queues):
-            queue = self._queues[key]
-            while queue and queue[0].outcome is not None:
-                queue.popleft()
-            if queue:
-                yield key, queue
-            else:
-                del self._queues[key]
-
-    def _reason(self, shape: ShapeKey, polled_at: float, now: float, draining: bool) -> ReleaseReason | None:
-        totals = self._totals[shape]
-        if totals.count >= self._limits.max_size:
-            return ReleaseReason.FULL
-        if totals.payload_bytes >= self._limits.max_bytes:
-            return ReleaseReason.COST
-        if draining:
-            return ReleaseReason.DRAIN
-        if now - polled_at >= self._limits.max_wait_seconds:
-            return ReleaseReason.TIMEOUT
-        return None
-
-    def _gather(self, first: tuple[PartitionKey, ShapeKey]) -> list[WorkItem]:
-        shape = first[1]
-        others = [(queue[0].polled_at, key) for key, queue in self._heads() if key[1] == shape and key != first]
-        others.sort(key=lambda pair: pair[0])
-        batch: list[WorkItem] = []
-        room = self._limits.max_bytes
-        for key in (first, *(key for _, key in others)):
-            room = self._take(key, batch, room)
-            if len(batch) >= self._limits.max_size or room <= 0:
-                break
-        # Behind the others of the same age, so that partitions take turns.
-        served = self._queues.pop(first, None)
-        if served:
-            self._queues[first] = served
-        return batch
-
-    def _take(self, key: tuple[PartitionKey, ShapeKey], batch: list[WorkItem], room: int) -> int:
-        """Move records from one queue into `batch` while they fit; returns the bytes left, 0 when one did not fit.
-
-        The first always fits: what it costs beside its payload may be more than the limit leaves for that.
-        """
-        queue = self._queues[key]
-        limit = self._limits.max_size
-        while queue and len(batch) < limit:
-            item = queue[0]
-            if item.outcome is None:
-                if batch and item.payload_bytes > room:
-                    return 0
-                room -= item.payload_bytes
-                item.queued = False
-                batch.append(item)
-                self._subtract(item)
-            queue.popleft()
-        return room
-
-    def _subtract(self, item: WorkItem) -> None:
-        totals = self._totals[item.shape_key]
-        totals.count -= 1
-        totals.payload_bytes -= item.payload_bytes
-        if totals.count == 0:
-            del self._totals[item.shape_key]
+    def _choose(self, now: float, draining: bool, urgent_only: bool) -> tuple[int, Due] | None:
+        due = {p: found for p, lane in self._lanes.items() if (found := lane.find_due(now, draining=draining))}
+        if not due or (urgent_only and MOST_URGENT not in due):
+            return None
+        chosen = min(due)
+        if not urgent_only:
+            kept_waiting = max(due, key=lambda priority: (self._passed_over[priority], -priority))
+            if self._passed_over[kept_waiting] >= self._most_passed_over:
+                chosen = kept_waiting
+        for priority in due:
+            if priority > chosen:
+                self._passed_over[priority] += 1
+        self._passed_over[chosen] = 0
+        return chosen, due[chosen]

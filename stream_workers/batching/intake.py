@@ -6,6 +6,7 @@ from schemas.errors import InvalidInputError, InvalidRecordError, PayloadTooLarg
 from schemas.headers import HEADER_FRAMING_BYTES
 from schemas.records import NPY, SAFETENSORS, ErrorDetail, Request, Stage
 from schemas.settings import LimitSettings
+from stream_workers.batching.costs import Pricing
 from stream_workers.batching.work import Rejected, ServedVersion, Skipped, WorkItem
 
 _NPY_PREFIX = 10  # magic, version and a 2-byte header length
@@ -55,34 +56,58 @@ def refusal(error: InvalidRecordError, stage: Stage, version: ServedVersion) -> 
     return Rejected(detail, version)
 
 
-def take_in(
-    requests: Iterable[Request],
-    faults: Mapping[int, InvalidRecordError],
-    assignments: Mapping[tuple[str, int], int],
-    limits: LimitSettings,
-    version: ServedVersion,
-    now: float,
-) -> list[WorkItem]:
-    """Make one work item per polled request, in order.
+class Intake:
+    """Makes work items, by the limits, the lanes and the pricing of one worker."""
 
-    `faults` names, by index, requests whose envelope could not be read. An item that is refused or skipped here has its
-    outcome already. Records of partitions without an assignment are left out: they came too late.
-    """
-    items = []
-    for index, request in enumerate(requests):
-        assignment = assignments.get((request.topic, request.partition))
-        if assignment is None:
-            continue
-        payload = request.payload
-        item = WorkItem(request, assignment, now, request.content_type, RECORD_OVERHEAD_BYTES + len(payload or b""))
-        error = faults.get(index)
-        if error is not None:
-            item.outcome = refusal(error, Stage.DECODE, version)
-        elif payload is None:
-            item.outcome = _SKIPPED
-        elif (fault := find_fault(request, limits)) is not None:
-            item.outcome = refusal(fault, Stage.VALIDATE, version)
-        else:
-            item.shape_key = shape_key(request.content_type, payload)
-        items.append(item)
-    return items
+    def __init__(
+        self, limits: LimitSettings, priorities: Mapping[str, int] | None = None, pricing: Pricing | None = None
+    ) -> None:
+        """`priorities` by topic; a topic that is not named has 0."""
+        self._limits = limits
+        self._priorities = priorities or {}
+        self._pricing = pricing
+
+    def take_in(
+        self,
+        requests: Iterable[Request],
+        faults: Mapping[int, InvalidRecordError],
+        assignments: Mapping[tuple[str, int], int],
+        version: ServedVersion,
+        now: float,
+    ) -> list[WorkItem]:
+        """Make one work item per polled request, in order.
+
+        `faults` names, by index, requests whose envelope could not be read. An item that is refused or skipped here has
+        its outcome already. Records of partitions without an assignment are left out: they came too late.
+        """
+        items, limits, priorities = [], self._limits, self._priorities
+        for index, request in enumerate(requests):
+            assignment = assignments.get((request.topic, request.partition))
+            if assignment is None:
+                continue
+            payload = request.payload
+            item = WorkItem(request, assignment, now, request.content_type, RECORD_OVERHEAD_BYTES + len(payload or b""))
+            if priorities:
+                item.priority = priorities.get(request.topic, 0)
+            error = faults.get(index)
+            if error is not None:
+                item.outcome = refusal(error, Stage.DECODE, version)
+            elif payload is None:
+                item.outcome = _SKIPPED
+            elif (fault := find_fault(request, limits)) is not None:
+                item.outcome = refusal(fault, Stage.VALIDATE, version)
+            else:
+                item.shape_key = shape_key(request.content_type, payload)
+                if self._pricing is not None:
+                    self._price(item, self._pricing, payload, version)
+            items.append(item)
+        return items
+
+    @staticmethod
+    def _price(item: WorkItem, pricing: Pricing, payload: bytes, version: ServedVersion) -> None:
+        try:
+            item.cost = pricing.price(item.request.content_type, payload)
+        except InvalidRecordError as error:
+            item.outcome = refusal(error, Stage.VALIDATE, version)
+            return
+        item.shape_key = pricing.tell_apart(shape_key(item.request.content_type, payload), item.cost)

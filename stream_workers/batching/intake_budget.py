@@ -1,6 +1,9 @@
 """Decides which partitions pause so that the bytes a member holds stay bounded. Pure."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from stream_workers.batching.work import WorkItem
 
 PartitionKey = tuple[str, int]
 
@@ -14,7 +17,31 @@ class IntakeBudget:
 
     def __init__(self, total_bytes: int) -> None:
         self._total = total_bytes
+        self._settling: Counter[int] = Counter()
         self.paused: frozenset[PartitionKey] = frozenset()
+
+    def note_settling(self, items: Iterable[WorkItem]) -> None:
+        """Records have their outcome and wait for its commit: their bytes are still held."""
+        settling = self._settling
+        for item in items:
+            settling[item.assignment] += item.payload_bytes
+
+    def note_committed(self, items: Iterable[WorkItem]) -> None:
+        """Their outcomes are durable: nothing of them is held any more."""
+        settling = self._settling
+        for item in items:
+            settling[item.assignment] -= item.payload_bytes
+
+    def sum_held(
+        self, assignments: Mapping[PartitionKey, int], pending_bytes: Mapping[PartitionKey, int]
+    ) -> dict[PartitionKey, int]:
+        """Return the bytes that each assigned partition holds, before its outcomes (`pending_bytes`) and after.
+
+        What the settlement dropped with a partition is never committed: it goes with its assignment.
+        """
+        settling = {key: self._settling[assignment] for key, assignment in assignments.items()}
+        self._settling = Counter({assignments[key]: size for key, size in settling.items() if size})
+        return {key: size + settling.get(key, 0) for key, size in pending_bytes.items()}
 
     def plan(self, held: Mapping[PartitionKey, int]) -> tuple[list[PartitionKey], list[PartitionKey]]:
         """Return the partitions to pause and those to resume, given the bytes each assigned partition holds.

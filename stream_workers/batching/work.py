@@ -8,6 +8,9 @@ import msgspec
 
 from schemas.records import ErrorDetail, Request, Timings
 
+ShapeKey = bytes | str | tuple[bytes | str, int]
+"""What records of one batch have in common; with length buckets, which bucket too."""
+
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """The model answered: `output` is JSON text."""
@@ -24,6 +27,13 @@ class Expired(msgspec.Struct, frozen=True, gc=False):
     timings: Timings
 
 
+class Superseded(msgspec.Struct, frozen=True, gc=False):
+    """A newer record of its stream was waiting too, and `batching.overload` is `drop_oldest`."""
+
+    version: "ServedVersion"
+    timings: Timings
+
+
 class Rejected(msgspec.Struct, frozen=True, gc=False):
     """The record becomes a dead letter."""
 
@@ -35,7 +45,7 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
     """A tombstone: it moves the frontier and is answered by nothing."""
 
 
-Outcome = Answer | Expired | Rejected | Skipped
+Outcome = Answer | Expired | Superseded | Rejected | Skipped
 
 
 class ServedVersion(msgspec.Struct, frozen=True, gc=False):
@@ -54,8 +64,12 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     """The assignment epoch of its partition: what arrives late from an earlier one is fenced by this number."""
     polled_at: float
     """Monotonic seconds."""
-    shape_key: bytes | str
+    shape_key: ShapeKey
     payload_bytes: int
+    priority: int = 0
+    """Of its lane: 0 is the most urgent."""
+    cost: float = 0.0
+    """By `batching.cost`; 0 where none is set."""
     attempts: int = 0
     """Runs that failed with this record on board."""
     lone_failures: int = 0
@@ -70,6 +84,8 @@ class ReleaseReason(enum.StrEnum):
     FULL = "full"
     COST = "cost"
     TIMEOUT = "timeout"
+    URGENT = "urgent"
+    """A record of the most urgent of several lanes, as soon as a slot was free."""
     DRAIN = "drain"
     RETRY = "retry"
     """Part of a failed batch, run again."""
@@ -91,6 +107,8 @@ class Batch:
     items: Sequence[WorkItem]
     reason: ReleaseReason
     mode: RunMode = RunMode.TOGETHER
+    priority: int = 0
+    """Of its lane: 0 is the most urgent."""
     submitted_at: float = 0.0
     payload_bytes: int = field(init=False)
 

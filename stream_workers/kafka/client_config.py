@@ -12,6 +12,10 @@ from schemas.settings import KafkaSettings, Settings
 Config = dict[str, Any]
 
 FETCH_BYTES = 16 << 20
+PREFETCH_BYTES = 32 << 20
+PREFETCH_BYTES_WITH_LANES = 2 << 20
+"""The client hands records on in the order of their arrival: an urgent one waits behind what was prefetched."""
+PARTITION_FETCH_BYTES_WITH_LANES = 256 * 1024
 RECEIVE_BYTES = 32 << 20
 """Largest reply and, for compressed batches, the largest unfolded size: the first of three heights of limits."""
 
@@ -52,6 +56,7 @@ def consumer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
     out-of-range offset is an event that we answer, never a silent jump.
     """
     worker = settings.worker
+    has_lanes = len(settings.topics.lanes) > 1
     return connection_config(settings.kafka, identity) | {
         "group.id": worker.group,
         "group.instance.id": f"{worker.group}-{identity}",
@@ -69,7 +74,8 @@ def consumer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
         "allow.auto.create.topics": False,
         "fetch.max.bytes": FETCH_BYTES,
         "receive.message.max.bytes": RECEIVE_BYTES,
-        "queued.max.messages.kbytes": 32 * 1024,
+        "max.partition.fetch.bytes": PARTITION_FETCH_BYTES_WITH_LANES if has_lanes else 1 << 20,
+        "queued.max.messages.kbytes": (PREFETCH_BYTES_WITH_LANES if has_lanes else PREFETCH_BYTES) >> 10,
         # What the client does for a whole second, by default, once its queue was full: the worker would run dry.
         "fetch.queue.backoff.ms": 10,
         "fetch.error.backoff.ms": 100,

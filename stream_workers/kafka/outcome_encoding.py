@@ -9,7 +9,7 @@ import msgspec
 from schemas.headers import count_forwarded_bytes, encode_dead_letter_headers, encode_result_headers
 from schemas.records import ErrorDetail, Stage, Timings
 from schemas.settings import Settings
-from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, WorkItem
+from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, Superseded, WorkItem
 
 
 class OutRecord(NamedTuple):
@@ -60,6 +60,8 @@ class OutcomeEncoder:
             return self._dead_letter(item, outcome)
         if type(outcome) is Expired:
             return self._result(item, b'"expired"', b"null", outcome.version, outcome.timings)
+        if type(outcome) is Superseded:
+            return self._result(item, b'"superseded"', b"null", outcome.version, outcome.timings)
         return None
 
     def _result(

@@ -1,8 +1,8 @@
 """Settlement: the one owner of what leaves a worker. Outcomes go in by offset order; they come out exactly once.
 
-A thread of its own writes outcomes as they come and commits them, with their offsets, once per interval. What it holds
-stays in memory until its commit is certain, so a transaction that fails is simply sent again. It never writes for a
-partition that this member does not own any more, and never commits with an identity older than its last failure.
+A thread of its own writes outcomes as they come and commits them, with their offsets, at the pace of its decider. What
+it holds stays in memory until its commit is certain, so a transaction that fails is simply sent again. It never writes
+for a partition that this member does not own any more, and never commits with an identity older than its last failure.
 """
 
 import threading
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from schemas.errors import SettlementError
+from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.batching.work import WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
@@ -49,21 +50,21 @@ class Settlement:
         writer: OutcomeWriter,
         encode: Callable[[WorkItem], OutRecord | None],
         *,
-        interval_seconds: float,
+        pace: CommitPace,
         hold_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`hold_seconds` is the longest life of an open transaction that cannot be committed yet."""
         self._writer = writer
         self._encode = encode
-        self._interval = interval_seconds
+        self._pace = pace
         self._hold = hold_seconds
         self._clock = clock
         self._changed = threading.Condition()
         self._inbox: deque[Settled] = deque()
         self._owned: Mapping[PartitionKey, int] = {}
         self._snapshot: GroupSnapshot | None = None
-        self._flush_wanted = self._stopping = False
+        self._flush_wanted = self._stopping = self._soon = False
         self._idle = True
         self._failure: BaseException | None = None
         self._commits: deque[Commit] = deque()
@@ -84,11 +85,12 @@ class Settlement:
         self._thread = threading.Thread(target=self._run, name="settlement", daemon=True)
         self._thread.start()
 
-    def offer(self, settled: Settled) -> None:
-        """Hand over outcomes that are free to leave. Returns at once."""
+    def offer(self, settled: Settled, *, soon: bool = False) -> None:
+        """Hand over outcomes that are free to leave; `soon`: someone waits for them. Returns at once."""
         with self._changed:
             self._inbox.append(settled)
             self._idle = False
+            self._soon = self._soon or soon
             self._changed.notify_all()
 
     def own(self, assignments: Mapping[PartitionKey, int]) -> None:
@@ -165,7 +167,11 @@ class Settlement:
             return _RETRY_WAIT_SECONDS if self._held else 0.0
         if self._opened_at is None:
             return _IDLE_WAIT_SECONDS
-        return max(_RETRY_WAIT_SECONDS, min(_IDLE_WAIT_SECONDS, self._opened_at + self._interval - self._clock()))
+        due_in = self._pace.due_at(self._opened_at, soon=self._soon) - self._clock()
+        if due_in <= 0:
+            # Due and not done: there is no identity to commit with, or the last try has just failed.
+            return _RETRY_WAIT_SECONDS
+        return min(_IDLE_WAIT_SECONDS, due_in)
 
     def _step(self) -> None:
         """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
@@ -211,7 +217,8 @@ class Settlement:
     def _is_due(self) -> bool:
         if self._opened_at is None:
             return False
-        return self._flush_wanted or self._stopping or self._clock() - self._opened_at >= self._interval
+        due_at = self._pace.due_at(self._opened_at, soon=self._soon)
+        return self._flush_wanted or self._stopping or self._clock() >= due_at
 
     def _commit(self, snapshot: GroupSnapshot | None) -> bool:
         """Commit the open transaction, if this member has an identity that has not failed before; True when done."""
@@ -221,12 +228,15 @@ class Settlement:
                 self._start_over("no identity in the group for too long")
             return False
         started = self._clock()
+        self._soon = False
         frontiers: dict[PartitionKey, Frontier] = {}
         for settled in self._held:
             frontiers.update(settled.frontiers)
         self._writer.commit({key: frontier.offset for key, frontier in frontiers.items()}, snapshot)
         items = [item for settled in self._held for item in settled.items]
-        self._commits.append(Commit(items, frontiers, self._clock() - started))
+        ended = self._clock()
+        self._pace.note(ended - started, ended)
+        self._commits.append(Commit(items, frontiers, ended - started))
         self._held, self._sent, self._opened_at = [], 0, None
         return True
 

@@ -67,8 +67,12 @@ BatchOutcome = BatchAnswered | BatchRaised | BatchLost
 class ModelPool(Protocol):
     """The member's view of its model processes."""
 
-    def count_free_slots(self) -> int:
-        """Batches that may be submitted now. This permission is the back-pressure."""
+    def count_free_slots(self, priority: int = 0) -> int:
+        """Batches of this priority that may be submitted now. This permission is the back-pressure."""
+        ...
+
+    def has_idle_instance(self) -> bool:
+        """True when a loaded model process has nothing to do."""
         ...
 
     def has_instances(self) -> bool:

@@ -66,9 +66,14 @@ class ReplicaPool:
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
-    def count_free_slots(self) -> int:
-        """Batches that may be submitted now."""
+    def count_free_slots(self, priority: int = 0) -> int:
+        """Batches of this priority that may be submitted now."""
+        del priority
         return sum(replica.free_slots for replica in self._serving)
+
+    def has_idle_instance(self) -> bool:
+        """True when a loaded model process has nothing to do."""
+        return any(replica.free_slots and not replica.batches_in_hand for replica in self._serving)
 
     def has_instances(self) -> bool:
         """True when at least one model process is attached and loaded."""

@@ -14,6 +14,7 @@ class FakeModelPool:
 
     def __init__(self, slots: int = 2) -> None:
         self.slots = slots
+        self.urgent_slots = 0
         self.holds = False
         self.raises: Callable[[WorkItem], bool] = lambda _: False
         self.kills: Callable[[WorkItem], bool] = lambda _: False
@@ -22,8 +23,11 @@ class FakeModelPool:
         self.deaths = 0
         self._inside: list[Batch] = []
 
-    def count_free_slots(self) -> int:
-        return self.slots - len(self._inside)
+    def count_free_slots(self, priority: int = 0) -> int:
+        return self.slots + (self.urgent_slots if priority == 0 else 0) - len(self._inside)
+
+    def has_idle_instance(self) -> bool:
+        return not self._inside
 
     def has_instances(self) -> bool:
         return True

@@ -20,14 +20,16 @@ class FakeSettlement:
         self.committed: dict[PartitionKey, int] = {}
         self.owned: Mapping[PartitionKey, int] = {}
         self.flushes = 0
+        self.soon = False
         self.failure: Exception | None = None
         self._commits: list[Commit] = []
 
     def start(self) -> None:
         pass
 
-    def offer(self, settled: Settled) -> None:
+    def offer(self, settled: Settled, *, soon: bool = False) -> None:
         self.offered.append(settled)
+        self.soon = soon
         if self.auto:
             self.commit()
 

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from schemas.errors import SettlementError
 from schemas.settings import KafkaSettings, Settings, TopicSettings, WorkerSettings
+from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.kafka.group_member import GroupMember, GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
@@ -179,7 +180,7 @@ def test_nothing_is_committed_without_an_identity_in_the_group(rig: Rig, unique:
         settlement = Settlement(
             b.writer,
             lambda one: OutRecord(b.results, 0, None, str(one.request.offset).encode(), []),
-            interval_seconds=0.05,
+            pace=CommitPace(0.05),
             hold_seconds=60,
         )
         settlement.own({("requests", 0): 1})

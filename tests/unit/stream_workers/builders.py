@@ -45,8 +45,14 @@ def item(
     shape: str = "s",
     size: int = 10,
     deadline_ms: int = 0,
+    key: bytes | None = b"k",
+    priority: int = 0,
+    cost: float = 0.0,
 ) -> WorkItem:
-    return WorkItem(request(offset, partition, deadline_ms=deadline_ms), assignment, at, shape, size)
+    made = request(
+        offset, partition, topic=f"lane-{priority}" if priority else "requests", key=key, deadline_ms=deadline_ms
+    )
+    return WorkItem(made, assignment, at, shape, size, priority, cost)
 
 
 def answered(work_item: WorkItem) -> WorkItem:

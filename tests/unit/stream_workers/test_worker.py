@@ -4,13 +4,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from schemas.errors import FencedError
-from schemas.settings import BatchingSettings, LimitSettings, Settings, WorkerSettings
-from stream_workers.batching.batcher import Batcher, BatchLimits
+from schemas.settings import BatchingSettings, LimitSettings, Settings, TopicSettings, WorkerSettings
+from stream_workers.assembly import lane_limits
+from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
+from stream_workers.batching.intake import Intake
 from stream_workers.batching.intake_budget import IntakeBudget
+from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
-from stream_workers.batching.work import Answer, Expired, Rejected, Skipped
+from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.work import Answer, Expired, Rejected, ReleaseReason, Skipped, Superseded
 from stream_workers.kafka.group_member import UnreadableBatch
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.parts import WorkerParts
@@ -27,10 +31,19 @@ P0, P1 = ("requests", 0), ("requests", 1)
 class Rig:
     """A worker whose world is in memory and whose clock stands until it is moved."""
 
-    def __init__(self, *, max_batch_size: int = 4, queue_bytes: int = 1 << 20, at_least_once: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        max_batch_size: int = 4,
+        queue_bytes: int = 1 << 20,
+        at_least_once: bool = False,
+        overload: str = "queue",
+        topics: TopicSettings | None = None,
+    ) -> None:
         self.now = 100.0
         self.member, self.settlement, self.pool = FakeGroupMember(), FakeSettlement(), FakeModelPool()
         settings = Settings(
+            topics=topics or TopicSettings(),
             worker=WorkerSettings(queue_bytes=1 << 20),
             limits=LimitSettings(payload_bytes=1 << 10),
             batching=BatchingSettings(max_batch_size=max_batch_size, max_wait_ms=10),
@@ -41,11 +54,14 @@ class Rig:
             settlement=self.settlement,
             pool=self.pool,
             metrics=WorkerMetrics(CollectorRegistry()),
-            batcher=Batcher(BatchLimits(max_batch_size, 1 << 20, 0.01)),
+            intake=Intake(settings.limits, settings.topics.priorities),
+            batcher=Batcher(lane_limits(settings), settings.batching.lowest_share),
             ledger=OffsetLedger(),
             deadlines=DeadlineWatch(),
             breaker=Breaker(),
             budget=IntakeBudget(queue_bytes),
+            service_time=ServiceTime(),
+            live_streams=LiveStreams() if overload == "drop_oldest" else None,
             clock=self.clock,
             wall_clock=lambda: self.now,
             report=lambda _: None,
@@ -345,3 +361,85 @@ def test_an_idle_worker_waits_in_the_poll_and_a_busy_one_does_not() -> None:
     fill(rig, 0, 1)
     rig.turn(2)
     assert rig.member.waits[-1] == 0
+
+
+LANES = TopicSettings(requests=("urgent", "requests"), priorities={"requests": 1})
+
+
+def test_an_urgent_record_takes_the_slot_in_reserve_at_once_and_passes_what_waits() -> None:
+    rig = Rig(topics=LANES, max_batch_size=8)
+    rig.pool.holds, rig.pool.urgent_slots = True, 1
+    rig.member.assign(P0, ("urgent", 0))
+    fill(rig, 0, 40)
+    rig.turn(2)
+    assert [batch.priority for batch in rig.pool.batches] == [1, 1]
+    rig.member.log[("urgent", 0)] = [request(0, topic="urgent")]
+    rig.turn(1)
+    last = rig.pool.batches[-1]
+    assert (len(rig.pool.batches), last.priority, last.reason, len(last.items)) == (3, 0, ReleaseReason.URGENT, 1)
+
+
+def test_an_urgent_outcome_is_committed_soon_and_others_only_while_a_model_is_idle() -> None:
+    rig = Rig(topics=LANES)
+    rig.member.assign(P0, ("urgent", 0))
+    rig.pool.has_idle_instance = lambda: False  # type: ignore[method-assign]  # always something to do
+    fill(rig, 0, 4)
+    rig.turn(3)
+    assert len(rig.settlement.outcomes) == 4
+    assert not rig.settlement.soon
+    rig.member.log[("urgent", 0)] = [request(0, topic="urgent")]
+    rig.turn(3)
+    assert rig.settlement.soon
+    fill(rig, 0, 4)
+    rig.pool.has_idle_instance = lambda: True  # type: ignore[method-assign]  # as above
+    rig.turn(3)
+    assert rig.settlement.soon
+
+
+def test_under_overload_only_the_newest_of_a_live_stream_is_run() -> None:
+    rig = Rig(max_batch_size=2, overload="drop_oldest")
+    rig.pool.holds = True
+    rig.member.assign(P0)
+    fill(rig, 0, 4, key=b"a")
+    rig.turn(2)
+    fill(rig, 0, 5, key=b"a")
+    fill(rig, 0, 1, key=b"b")
+    rig.turn(1)
+    rig.pool.holds = False
+    rig.turn(6)
+    kinds = dict.fromkeys((4, 5, 6, 7), Superseded)
+    assert rig.kinds() == [(0, n, kinds.get(n, Answer)) for n in range(10)]
+
+
+def test_without_overload_nothing_is_superseded() -> None:
+    rig = Rig(max_batch_size=8, overload="drop_oldest")
+    rig.member.assign(P0)
+    fill(rig, 0, 8, key=b"a")
+    rig.turn(4)
+    assert [kind for *_, kind in rig.kinds()] == [Answer] * 8
+
+
+def test_a_record_that_cannot_be_answered_in_time_costs_the_model_nothing() -> None:
+    rig = Rig(max_batch_size=4)
+    rig.member.assign(P0)
+    rig.parts.service_time.note(1.0)
+    rig.pool.holds = True
+    fill(rig, 0, 4, deadline_ms=200_000)
+    rig.turn(1)
+    soon = int((rig.now + 0.5) * 1000)
+    fill(rig, 0, 3, deadline_ms=soon)
+    fill(rig, 0, 1, deadline_ms=200_000)
+    rig.turn(2)
+    assert [[one.request.offset for one in batch.items] for batch in rig.pool.batches] == [[0, 1, 2, 3], [7]]
+    rig.pool.holds = False
+    rig.turn(40)
+    assert rig.kinds() == [(0, n, Expired if n in (4, 5, 6) else Answer) for n in range(8)]
+
+
+def test_with_nothing_in_flight_a_late_record_is_tried_all_the_same() -> None:
+    rig = Rig(max_batch_size=4)
+    rig.member.assign(P0)
+    rig.parts.service_time.note(1.0)
+    fill(rig, 0, 4, deadline_ms=int((rig.now + 0.5) * 1000))
+    rig.turn(2)
+    assert [kind for *_, kind in rig.kinds()] == [Answer] * 4

@@ -1,9 +1,14 @@
 """Batches: who meets whom, and when."""
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_workers.batching.batcher import Batcher, BatchLimits
+from stream_workers.batching.batcher import Batcher
+from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.work import ReleaseReason
 from tests.unit.stream_workers.builders import answered, item
 
@@ -170,3 +175,88 @@ def test_every_record_leaves_once_in_partition_and_shape_order_within_the_limits
         for shape in "ab":
             mine = [n for p, s, n in seen if (p, s) == (partition, shape)]
             assert mine == sorted(mine)
+
+
+def lanes(share: float = 0.25, priorities: Sequence[int] = (0, 1), max_size: int = 4) -> Batcher:
+    limits = {p: BatchLimits(max_size, 1000, 0.1, at_once=p == 0) for p in priorities}
+    return Batcher(limits, share)
+
+
+def priority_of(batch: object) -> int:
+    items, _ = batch  # type: ignore[misc]  # a test helper fed with what next_batch returned
+    (found,) = {one.priority for one in items}
+    return int(found)
+
+
+def test_the_urgent_lane_goes_first_and_waits_for_no_company() -> None:
+    b = lanes()
+    b.add([item(n, priority=1) for n in range(8)])
+    b.add([item(0)])
+    due = b.next_batch(0.0)
+    assert due is not None
+    assert (priority_of(due), due[1]) == (0, ReleaseReason.URGENT)
+    assert priority_of(b.next_batch(0.0)) == 1
+
+
+def test_lanes_never_meet_in_a_batch() -> None:
+    b = lanes()
+    b.add([item(0), item(0, priority=1)])
+    assert [priority_of(b.next_batch(1.0)), priority_of(b.next_batch(1.0))] == [0, 1]
+    assert b.next_batch(1.0) is None
+
+
+def test_with_room_for_urgent_batches_only_the_others_stay() -> None:
+    b = lanes()
+    b.add([item(n, priority=1) for n in range(8)])
+    assert b.next_batch(1.0, urgent_only=True) is None
+    b.add([item(0)])
+    assert priority_of(b.next_batch(1.0, urgent_only=True)) == 0
+
+
+@given(share=st.sampled_from([0.05, 0.1, 0.25, 0.5]), count=st.integers(2, 4), rounds=st.integers(20, 80))
+def test_every_lane_keeps_its_share_while_more_urgent_ones_always_have_work(
+    share: float, count: int, rounds: int
+) -> None:
+    b = lanes(share, range(count), max_size=1)
+    served: list[int] = []
+    for n in range(rounds):
+        b.add([item(n, priority=p) for p in range(count)])
+        served.append(priority_of(b.next_batch(1.0)))
+    bound = math.ceil(1 / share) + count - 2
+    for lane in range(1, count):
+        gaps = [-1, *(n for n, p in enumerate(served) if p == lane), len(served)]
+        assert max(later - earlier for earlier, later in pairwise(gaps)) <= bound
+    assert served.count(0) >= max(served.count(lane) for lane in range(1, count)) - 1
+
+
+def test_a_batch_is_bounded_by_cost_and_a_dear_record_goes_alone() -> None:
+    b = Batcher(BatchLimits(10, 1000, 0.1, max_cost=10))
+    b.add([item(0, cost=25), item(1, cost=4), item(2, cost=4), item(3, cost=4)])
+    batches = [b.next_batch(0.0), b.next_batch(0.0)]
+    assert [offsets(batch) for batch in batches] == [[(0, 0)], [(0, 1), (0, 2)]]
+    assert batches[1] is not None
+    assert batches[1][1] is ReleaseReason.COST
+    assert b.next_batch(0.0) is None
+
+
+def test_a_doomed_record_is_left_to_its_deadline() -> None:
+    b = batcher(max_size=4)
+    doomed = item(0, deadline_ms=1000)
+    b.add([doomed, item(1, deadline_ms=5000), item(2)])
+    due = b.next_batch(1.0, doomed_before_ms=2000)
+    assert due is not None
+    assert offsets(due) == [(0, 1), (0, 2)]
+    assert (len(b), doomed.queued) == (0, False)
+
+
+def test_a_batch_of_doomed_records_is_none() -> None:
+    b = batcher()
+    b.add([item(n, deadline_ms=1000) for n in range(6)])
+    assert b.next_batch(1.0, doomed_before_ms=2000) is None
+    assert len(b) == 0
+
+
+def test_the_age_of_each_lane_is_that_of_its_oldest_record() -> None:
+    b = lanes()
+    b.add([item(0, at=3.0, priority=1), item(1, at=5.0, priority=1)])
+    assert b.oldest_polled_at() == {1: 3.0}

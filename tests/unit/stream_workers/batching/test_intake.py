@@ -8,7 +8,7 @@ from schemas.errors import EnvelopeError
 from schemas.records import JSON, NPY, SAFETENSORS, Stage
 from schemas.settings import LimitSettings
 from stream_workers.batching.deadlines import DeadlineWatch
-from stream_workers.batching.intake import shape_key, take_in
+from stream_workers.batching.intake import Intake, shape_key
 from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.work import Rejected, Skipped
 from tests.unit.stream_workers.builders import VERSION, answered, item, request
@@ -18,12 +18,12 @@ OWNED = {("requests", 0): 7}
 
 
 def take(one: object, faults: dict[int, EnvelopeError] | None = None) -> object:
-    (taken,) = take_in([one], faults or {}, OWNED, LIMITS, VERSION, 1.0)  # type: ignore[list-item]  # a request
+    (taken,) = Intake(LIMITS).take_in([one], faults or {}, OWNED, VERSION, 1.0)  # type: ignore[list-item]  # a request
     return taken.outcome
 
 
 def test_a_good_record_goes_on_without_an_outcome() -> None:
-    (taken,) = take_in([request()], {}, OWNED, LIMITS, VERSION, 1.0)
+    (taken,) = Intake(LIMITS).take_in([request()], {}, OWNED, VERSION, 1.0)
     assert (taken.outcome, taken.assignment, taken.polled_at, taken.shape_key) == (None, 7, 1.0, JSON)
 
 
@@ -59,7 +59,7 @@ def test_an_unreadable_envelope_is_refused() -> None:
 
 
 def test_a_record_of_a_partition_that_is_not_ours_is_left_out() -> None:
-    assert take_in([request(partition=3)], {}, OWNED, LIMITS, VERSION, 1.0) == []
+    assert Intake(LIMITS).take_in([request(partition=3)], {}, OWNED, VERSION, 1.0) == []
 
 
 def test_tensors_of_one_dtype_and_shape_share_a_key() -> None:

@@ -6,6 +6,7 @@ The thread is driven step by step: `_wait` and `_step` are its two verbs.
 import pytest
 
 from schemas.errors import FencedError, SettlementError
+from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
@@ -23,7 +24,7 @@ class Rig:
         self.settlement = Settlement(
             self.writer,
             lambda one: OutRecord("results", one.request.partition, None, str(one.request.offset).encode(), []),
-            interval_seconds=0.1,
+            pace=CommitPace(0.1),
             hold_seconds=5.0,
             clock=lambda: self.now,
         )
@@ -212,3 +213,14 @@ def test_an_identity_that_is_newer_than_the_look_at_what_is_owned_is_not_used() 
     rig.step()
     # With the newer one the broker would have taken the offset of a partition that another member has by now.
     assert rig.writer.serials == [2]
+
+
+def test_what_someone_waits_for_is_committed_before_the_interval_is_over() -> None:
+    rig = Rig()
+    rig.offer(0, 0)
+    rig.settlement.offer(Settled([answered(item(1, 0))], {P0: Frontier(1, 2)}), soon=True)
+    rig.step(0.01)
+    assert rig.visible() == [(0, b"0"), (0, b"1")]
+    rig.offer(0, 2)
+    rig.step(0.01)
+    assert rig.visible() == [(0, b"0"), (0, b"1")], "the hurry was over with its commit"
