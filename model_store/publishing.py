@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from model_store.plain_files import CHUNK_BYTES, hash_file, open_plain
+from model_store.precision_plan import FP32, PrecisionPlan
 from model_store.store import ModelStore, ResolvedVersion
 from model_store.weight_file import check_weight_file
 from schemas.errors import ManifestError, ModelStoreError, VersionExistsError
@@ -26,6 +27,7 @@ class VersionDraft:
     labels: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
+    precision: PrecisionPlan = FP32
 
 
 def publish_file(store: ModelStore, draft: VersionDraft, weights: Path) -> ResolvedVersion:
@@ -82,6 +84,9 @@ def _describe(draft: VersionDraft, weights: Path) -> ModelManifest:
             options=dict(draft.options),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             description=draft.description,
+            precision=draft.precision.base,
+            precision_plan=dict(draft.precision.layers),
+            activation_ranges=dict(draft.precision.ranges),
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

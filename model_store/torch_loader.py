@@ -14,6 +14,8 @@ from model_store.host_memory import keep_freed_memory
 from model_store.inference_model import InferenceModel, ModelContext
 from model_store.loaded_model import LoadedModel
 from model_store.output_encoding import NonFinite
+from model_store.precision_plan import PrecisionPlan
+from model_store.precision_torch import apply_precision
 from model_store.registry import resolve_class
 from schemas.errors import ConfigurationError, ManifestError
 from schemas.manifest import WEIGHTS_FILE, ModelManifest
@@ -66,8 +68,9 @@ def load_model(
     """Load one verified version; `source` is its directory, or its weights file in the local cache.
 
     `classes` is `model.classes`; `threads` sets the intra-op threads of this process.
-    Raises ManifestError when the class is unknown or the weights do not fit it exactly, ConfigurationError for a
-    device or import path that cannot work. What the user's class raises in `build` comes as it is.
+    Raises ManifestError when the class is unknown, or the weights or the precision plan do not fit it exactly,
+    ConfigurationError for a device, precision or import path that cannot work. What the user's class raises in `build`
+    comes as it is.
     """
     _set_threads(threads)
     if device == "cpu":
@@ -83,6 +86,7 @@ def load_model(
     module.to(device)
     if channels_last:
         module.to(memory_format=torch.channels_last)
+    apply_precision(module, PrecisionPlan.of(manifest), device)
     return LoadedModel(model, module, TorchRuntime(device, channels_last), non_finite)
 
 

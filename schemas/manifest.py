@@ -1,10 +1,20 @@
 """What a model version is: data only. Nothing in a manifest can choose which code runs or leave its own directory."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from schemas.names import check_name
+from schemas.precision import LayerPrecision, Precision, check_base, check_plan, check_ranges
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -44,7 +54,14 @@ class ModelManifest(BaseModel):
     model_class: Name
     files: tuple[FileEntry, ...] = Field(max_length=64)
     labels: tuple[str, ...] = Field(default=(), max_length=100_000)
-    precision: Literal["fp32"] = "fp32"
+    precision: Precision = "fp32"
+    """Of every layer that the plan does not name; `mixed` is fp32 with a plan."""
+    precision_plan: Annotated[dict[str, LayerPrecision], BeforeValidator(check_plan)] = Field(default_factory=dict)
+    """Module path -> precision of everything below it; the longest path wins."""
+    activation_ranges: Annotated[dict[str, tuple[float, float]], BeforeValidator(check_ranges)] = Field(
+        default_factory=dict
+    )
+    """Module path of each int8 layer -> lowest and highest input it is quantised for, found before publishing."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Passed to the model class as they are: plain JSON values."""
     golden: dict[str, Any] | None = None
@@ -66,3 +83,8 @@ class ModelManifest(BaseModel):
         if MANIFEST_FILE in names:
             raise ValueError(f"{MANIFEST_FILE} cannot list itself")
         return value
+
+    @model_validator(mode="after")
+    def _consistent_precision(self) -> Self:
+        check_base(self.precision, self.precision_plan)
+        return self

@@ -17,6 +17,7 @@ COMMANDS = (
     "up",
     "topics",
     "models",
+    "precision",
     "worker",
     "publish",
     "results",

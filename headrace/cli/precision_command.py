@@ -1,0 +1,230 @@
+"""`headrace precision`: measure what each layer loses in a smaller precision, propose a plan, publish it."""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.exit_codes import ExitCode
+from headrace.cli.progress import show_progress
+from schemas.configuration import load_settings
+from schemas.errors import ConfigurationError
+from schemas.precision import LAYER_PRECISIONS, LayerPrecision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.table import Table
+
+    from model_store.payloads import Payload
+    from model_store.precision.report import Report
+    from model_store.store import ModelStore, ResolvedVersion
+    from producers.sources.item import Source
+    from schemas.settings import Settings
+
+_ROWS = frozenset({".jsonl", ".ndjson", ".txt", ".npy", ".parquet"})
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("precision")(precision)
+
+
+def precision(  # noqa: PLR0913 - one parameter per option
+    model: Annotated[str, typer.Argument(help="MODEL or MODEL@VERSION; the version must be fp32.")],
+    *,
+    data: Annotated[list[str], typer.Option(help="Folder of images, video, or rows (.jsonl, .npy, ...); repeatable.")],
+    budget: Annotated[
+        float, typer.Option(min=0, max=1, help="Largest share of changed top-1 answers, or relative error.")
+    ] = 0.01,
+    publish: Annotated[str | None, typer.Option(help="Publish the proposal as this new version.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything that was found.")] = None,
+    precisions: Annotated[
+        str | None, typer.Option(help="Like bf16,int8; all that this host runs if not given.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Samples, taken in turn from all data.")] = 512,
+    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+) -> None:
+    """Measure agreement and speed on sample inputs. The measured version never changes.
+
+    Exits 1 when no plan keeps the budget, 2 when the version, the data or this host cannot do what was asked.
+    """
+    from model_store.precision.new_version import check_measurable, publish_proposal  # noqa: PLC0415 - quick --help
+    from model_store.store import ModelStore  # noqa: PLC0415
+
+    settings = load_settings(config, os.environ)
+    store = ModelStore(settings.store.root)
+    source = _find_version(store, model, settings)
+    check_measurable(source)
+    if publish is not None and store.directory_of(source.name, publish).exists():
+        raise ConfigurationError(f"--publish {publish}: {source.name}/{publish} is there already")
+    report = _measure(settings, source, _chosen(precisions, settings), (data, limit, budget))
+    _show(report)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n")
+    if report.proposal is None:
+        raise typer.Exit(ExitCode.FAILED)
+    if publish is not None:
+        made = publish_proposal(store, source, publish, report)
+        typer.echo(f"published {made.name} {made.version}: {made.manifest.description}")
+
+
+def _find_version(store: "ModelStore", model: str, settings: "Settings") -> "ResolvedVersion":
+    name, _, version = model.partition("@")
+    if not version and name == settings.model.name:
+        version = settings.model.version or ""
+    if not version:
+        versions = [found for _, found in store.list_versions(name)]
+        if len(versions) != 1:
+            raise ConfigurationError(f"{name}: say which version as {name}@VERSION: {', '.join(versions) or 'none'}")
+        version = versions[0]
+    return store.verify(name, version)
+
+
+def _chosen(text: str | None, settings: "Settings") -> list[LayerPrecision]:
+    """The precisions to try. Raises ConfigurationError for one that is unknown or that this host cannot run."""
+    from model_store.precision_torch import check_host, runnable_precisions  # noqa: PLC0415 - torch takes seconds
+
+    device = settings.model.device
+    if text is None:
+        return runnable_precisions(device)
+    small: list[LayerPrecision] = [known for known in LAYER_PRECISIONS if known != "fp32"]
+    wanted = [name.strip() for name in text.split(",")]
+    for name in wanted:
+        if name not in small:
+            raise ConfigurationError(f"--precisions {name!r} is not one of {', '.join(small)}")
+    chosen = [known for known in small if known in wanted]
+    check_host(chosen, device)
+    return chosen
+
+
+def _measure(
+    settings: "Settings",
+    source: "ResolvedVersion",
+    precisions: list[LayerPrecision],
+    request: tuple[list[str], int, float],
+) -> "Report":
+    from model_store.precision.samples import prepare_samples  # noqa: PLC0415 - quick --help
+    from model_store.precision.survey import Survey, SurveyOptions  # noqa: PLC0415
+    from model_store.precision.torch_laboratory import TorchLaboratory  # noqa: PLC0415
+    from model_store.torch_loader import load_model  # noqa: PLC0415
+
+    data, limit, budget = request
+    device = settings.model.device
+    loaded = load_model(source.directory, source.manifest, settings.model.classes, device, threads=1)
+    with show_progress() as progress:
+        progress("reading samples")
+        payloads = itertools.islice(_read(data, settings), limit)
+        samples = prepare_samples(loaded.model, payloads, settings.batching.max_batch_size)
+        return Survey(TorchLaboratory(loaded, device), samples, SurveyOptions(precisions, budget), progress).run()
+
+
+def _read(data: list[str], settings: "Settings") -> Iterator["Payload"]:
+    """Samples of all sources in turn, so that a limit takes an equal part of each."""
+    from model_store.payloads import Payload  # noqa: PLC0415 - quick --help
+    from producers.sources.item import Item  # noqa: PLC0415
+
+    limits = settings.limits
+    sources = [_open(address, limits.payload_bytes)() for address in data]
+    while sources:
+        for source in tuple(sources):
+            entry = next(source, None)
+            if entry is None:
+                sources.remove(source)
+            elif isinstance(entry, Item):
+                yield Payload(entry.content_type, entry.payload, request_id=entry.label, limits=limits)
+            elif entry.final or not entry.sequence:
+                raise ConfigurationError(f"--data: {entry.label}: {entry.message}")
+            else:
+                typer.echo(f"left out {entry.label}: {entry.message}", err=True)
+
+
+def _open(address: str, limit_bytes: int) -> "Callable[[], Source]":
+    from producers.sources.images import read_images  # noqa: PLC0415 - quick --help
+    from producers.sources.rows import RowOptions, read_rows  # noqa: PLC0415
+    from producers.sources.video import read_video  # noqa: PLC0415
+
+    path = Path(address)
+    if path.is_dir():
+        return lambda: read_images(path, limit_bytes=limit_bytes)
+    if path.suffix.lower() in _ROWS:
+        return lambda: read_rows(path, RowOptions(limit_bytes))
+    return lambda: read_video(address)
+
+
+def _show(report: "Report") -> None:
+    from rich.console import Console  # noqa: PLC0415 - quick --help
+
+    from model_store.precision.report import describe  # noqa: PLC0415
+
+    console = Console(width=None if os.isatty(1) else 120)
+    console.print(_layer_table(report))
+    console.print(_summary_table(report))
+    for note in report.notes:
+        typer.echo(f"note: {note}")
+    if report.refused:
+        typer.echo(f"note: {report.refused} samples were refused by the model's preprocess")
+    typer.echo("weights file: the same bytes for every precision; only the manifest differs")
+    if report.proposal is None:
+        typer.echo(f"no plan but fp32 keeps the budget of {report.budget:g}")
+        return
+    typer.echo(f"proposal: {describe(report.proposal, report)}")
+    slower = [size for size, ratio in (report.proposal.speedups or {}).items() if ratio < 1]
+    if slower:
+        typer.echo(f"note: the proposal is slower than fp32 on this host at batch {', '.join(map(str, slower))}")
+
+
+def _layer_table(report: "Report") -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - quick --help
+
+    base = f"{report.base} around int8" if report.base != "fp32" else "fp32 elsewhere"
+    table = Table(
+        "layer", "as", "changed", "KL, nats", "relative error", "speed", "plan", title=f"one at a time, {base}"
+    )
+    plan = None if report.proposal is None else report.proposal.plan
+    for finding in report.findings:
+        in_plan = "fp32" if plan is None else plan.layers.get(finding.unit, plan.root)
+        table.add_row(
+            finding.unit,
+            finding.precision,
+            f"{finding.disagreement:.2%}",
+            f"{finding.divergence:.2g}",
+            f"{finding.relative_error:.2g}",
+            "?" if finding.speedup is None else f"{finding.speedup:.2f}x",
+            in_plan,
+        )
+    return table
+
+
+def _summary_table(report: "Report") -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - quick --help
+
+    sizes = sorted({size for candidate in report.candidates for size in candidate.speedups or {}})
+    table = Table(
+        "precision", "top-1 agreement", "KL, nats", "relative error", "broken", title=f"{report.records} records"
+    )
+    for size in sizes:
+        table.add_column(f"speed, batch {size}")
+    for candidate in report.candidates:
+        agreement = candidate.agreement
+        if agreement is None:
+            table.add_row(candidate.name, "cannot run", candidate.failure)
+            continue
+        table.add_row(
+            candidate.name,
+            f"{1 - agreement.disagreement:.2%}" if report.is_classifier else "",
+            f"{agreement.divergence:.2g}" if report.is_classifier else "",
+            f"{agreement.relative_error:.2g}",
+            str(agreement.broken),
+            *(_speed(candidate.speedups or {}, candidate.spreads or {}, size) for size in sizes),
+        )
+    return table
+
+
+def _speed(speedups: "Mapping[int, float]", spreads: "Mapping[int, tuple[float, float]]", size: int) -> str:
+    low, high = spreads[size]
+    return f"{speedups[size]:.2f}x ({low:.2f} to {high:.2f})"
