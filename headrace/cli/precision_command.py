@@ -181,10 +181,8 @@ def _show(report: "Report") -> None:
 def _layer_table(report: "Report") -> "Table":
     from rich.table import Table  # noqa: PLC0415 - quick --help
 
-    base = f"{report.base} around int8" if report.base != "fp32" else "fp32 elsewhere"
-    table = Table(
-        "layer", "as", "changed", "KL, nats", "relative error", "speed", "plan", title=f"one at a time, {base}"
-    )
+    columns = ("layer", "as", "changed", "KL, nats", "relative error", "speed", "plan")
+    table = Table(*columns, title="one at a time, fp32 elsewhere")
     plan = None if report.proposal is None else report.proposal.plan
     for finding in report.findings:
         in_plan = "fp32" if plan is None else plan.layers.get(finding.unit, plan.root)

@@ -1,6 +1,6 @@
 """Which layers are spared, and in which order. Pure: measurements in, plan out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.precision import LayerPrecision
@@ -9,10 +9,12 @@ MAX_UNITS = 32
 _WORTHWHILE = 1.02
 """Speed-up below which a difference is noise."""
 
+Harm = tuple[float, float, float]
+
 
 @dataclass(frozen=True)
 class Finding:
-    """One unit (a layer, or a block of layers) run in one precision, all else as in the base."""
+    """One unit (a layer, or a block of layers) run in one precision, all else in float32."""
 
     unit: str
     precision: LayerPrecision
@@ -21,10 +23,10 @@ class Finding:
     divergence: float
     relative_error: float
     speedup: float | None = None
-    """Time of the unit in the base over its time in this precision; None where it could not be measured."""
+    """Time of the unit in float32 over its time in this precision; None where it could not be measured."""
 
     @property
-    def harm(self) -> tuple[float, float, float]:
+    def harm(self) -> Harm:
         """Sorts findings by how much they cost: few samples disagree over one layer, so the finer measures follow."""
         return (self.disagreement, self.divergence, self.relative_error)
 
@@ -53,34 +55,26 @@ def group_layers(paths: Sequence[str], limit: int = MAX_UNITS) -> list[str]:
     return units
 
 
-def choose_base(speedups: Mapping[LayerPrecision, float]) -> LayerPrecision:
-    """The floating-point precision in which the whole network is fastest; fp32 unless another is worthwhile."""
-    best: LayerPrecision = "fp32"
-    for precision, speedup in speedups.items():
-        if speedup > max(_WORTHWHILE, speedups.get(best, 1.0)):
-            best = precision
-    return best
+def order_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
+    """All steps from the fastest plan to float32 everywhere, the most harmful precision of any unit first.
 
-
-def order_steps(findings: Iterable[Finding], base: LayerPrecision) -> tuple[Step, ...]:
-    """All steps from the boldest plan to float32 everywhere, the most harmful precision first.
-
-    A unit starts in int8 when that is not slower than the base for it, else in the base; a base other than fp32 can be
-    spared in turn. A unit's own steps are always in that order.
+    A precision has a place only where it is faster than every less harmful one, float32 included. So a unit starts in
+    its fastest precision, and each step that spares it is towards less harm.
     """
-    found = {(finding.unit, finding.precision): finding for finding in findings}
-    keyed: list[tuple[tuple[float, float, float], int, Step]] = []
-    for unit in dict.fromkeys(unit for unit, _ in found):
-        quantised, based = found.get((unit, "int8")), found.get((unit, base))
-        harm_of_base = based.harm if based is not None and base != "fp32" else None
-        if quantised is not None and _is_worthwhile(quantised):
-            harm = quantised.harm if harm_of_base is None else max(quantised.harm, harm_of_base)
-            keyed.append((harm, 0, Step(unit, "int8", base)))
-        if harm_of_base is not None:
-            keyed.append((harm_of_base, 1, Step(unit, base, "fp32")))
-    # The second key keeps a unit's int8 step before its base step when both are equally harmful.
-    keyed.sort(key=lambda entry: ([-part for part in entry[0]], entry[1]))
-    return tuple(step for _, _, step in keyed)
+    units: dict[str, list[Finding]] = {}
+    for finding in findings:
+        units.setdefault(finding.unit, []).append(finding)
+    steps: list[tuple[Harm, Step]] = []
+    for unit, own in units.items():
+        before: LayerPrecision = "fp32"
+        fastest = 1.0
+        for finding in sorted(own, key=lambda one: one.harm):
+            speedup = fastest * 2 * _WORTHWHILE if finding.speedup is None else finding.speedup
+            if speedup > fastest * _WORTHWHILE:
+                steps.append((finding.harm, Step(unit, finding.precision, before)))
+                before, fastest = finding.precision, speedup
+    # Reversed and stable: of a unit's equally harmful precisions the one furthest from float32 is left first.
+    return tuple(step for _, step in sorted(reversed(steps), key=lambda entry: entry[0], reverse=True))
 
 
 def plan_after(steps: Sequence[Step], count: int) -> dict[str, LayerPrecision]:
@@ -108,7 +102,3 @@ def find_fewest(total: int, is_within_budget: Callable[[int], bool]) -> int | No
         middle = (low + high) // 2
         low, high = (low, middle) if is_within_budget(middle) else (middle, high)
     return high
-
-
-def _is_worthwhile(finding: Finding) -> bool:
-    return finding.speedup is None or finding.speedup > _WORTHWHILE

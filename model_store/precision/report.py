@@ -7,7 +7,6 @@ from typing import Any
 from model_store.precision.agreement import Agreement
 from model_store.precision.decider import Finding
 from model_store.precision_plan import PrecisionPlan
-from schemas.precision import LayerPrecision
 
 MIXED = "mixed"
 
@@ -17,7 +16,7 @@ class Candidate:
     """One way to run the whole network, judged on all samples."""
 
     name: str
-    """A precision, or `mixed` for the proposal."""
+    """A precision, or `mixed` for units of unlike precision."""
     plan: PrecisionPlan
     agreement: Agreement | None = None
     """None when the network cannot run that way: see `failure`."""
@@ -36,11 +35,10 @@ class Report:
     refused: int
     is_classifier: bool
     budget: float
-    base: LayerPrecision
     findings: Sequence[Finding]
     candidates: Sequence[Candidate]
     proposal: Candidate | None
-    """None when no plan other than float32 keeps the budget."""
+    """The fastest candidate within the budget; None when only float32 keeps it."""
     notes: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:

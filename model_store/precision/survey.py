@@ -8,13 +8,12 @@ from model_store.precision.agreement import Agreement, Outputs, compare
 from model_store.precision.decider import (
     Finding,
     Step,
-    choose_base,
     find_fewest,
     group_layers,
     order_steps,
     plan_after,
 )
-from model_store.precision.laboratory import Laboratory
+from model_store.precision.laboratory import Answers, Laboratory
 from model_store.precision.report import MIXED, Candidate, Report
 from model_store.precision.samples import Batch, Samples
 from model_store.precision_plan import FP32, PrecisionPlan
@@ -51,25 +50,23 @@ class Survey:
         self._unseen: list[str] = []
 
     def run(self) -> Report:
-        """Observe, try whole precisions, sweep the units, spare the most harmful ones, race. In that order."""
+        """Observe, judge whole precisions, sweep the units, spare the most harmful ones, race. In that order."""
         self._progress(f"float32 answers of {self._samples.records} records")
         reference = self._lab.answer(FP32, self._samples.batches).outputs
         self._observe()
-        whole = [self._judge(name, self._whole(name), reference) for name in self._options.precisions]
-        whole = self._race([Candidate("fp32", FP32, self._compare(reference, reference)), *whole])
-        base = choose_base(_float_speedups(whole))
-        findings = self._sweep(base)
-        proposal = self._propose(order_steps(findings, base), base, reference)
-        candidates = whole if proposal is None else self._race([*whole, proposal])
+        candidates = [Candidate("fp32", FP32, self._compare(reference, reference))]
+        candidates += [self._judge(name, self._whole(name), reference) for name in self._options.precisions]
+        findings = self._sweep()
+        mixed = self._spare(order_steps(findings), reference)
+        candidates = self._race(candidates if mixed is None else [*candidates, mixed])
         return Report(
             records=self._samples.records,
             refused=self._samples.refused,
             is_classifier=self._is_classifier,
             budget=self._options.budget,
-            base=base,
             findings=findings,
             candidates=candidates,
-            proposal=None if proposal is None else candidates[-1],
+            proposal=choose_proposal(candidates, self._options.budget),
             notes=self._notes,
         )
 
@@ -127,49 +124,38 @@ class Survey:
         single = self._samples.single
         return [largest] if single is None or largest.records == 1 else [single, largest]
 
-    def _sweep(self, base: LayerPrecision) -> list[Finding]:
-        """Run the units one at a time: in int8 within the base, and in the base within float32."""
-        reference = self._lab.answer(FP32, self._few).outputs
+    def _sweep(self) -> list[Finding]:
+        """Run the units one at a time in each precision, all else in float32."""
         units = group_layers(self._lab.list_quantisable())
-        tried: list[tuple[LayerPrecision, LayerPrecision]] = [("fp32", base)] if base != "fp32" else []
-        if "int8" in self._options.precisions:
-            tried.append((base, "int8"))
+        usual = self._lab.answer(FP32, self._few, units)
         findings: list[Finding] = []
-        for around, precision in tried:
-            usual = self._lab.answer(PrecisionPlan(around), self._few, units).unit_seconds
-            for number, unit in enumerate(units, 1):
+        for number, unit in enumerate(units, 1):
+            for precision in self._options.precisions:
                 self._progress(f"{unit} as {precision} ({number} of {len(units)})")
-                finding = self._measure(unit, precision, around, reference, usual)
+                finding = self._measure(unit, precision, usual)
                 if finding is not None:
                     findings.append(finding)
         return findings
 
-    def _measure(
-        self,
-        unit: str,
-        precision: LayerPrecision,
-        around: LayerPrecision,
-        reference: Sequence[Outputs],
-        usual: Mapping[str, float],
-    ) -> Finding | None:
+    def _measure(self, unit: str, precision: LayerPrecision, usual: Answers) -> Finding | None:
         try:
-            answers = self._lab.answer(self._assemble({unit: precision}, around), self._few, [unit])
+            answers = self._lab.answer(self._assemble({unit: precision}), self._few, [unit])
         except ManifestError as error:
             self._notes.append(f"{unit} cannot run as {precision}: {error}")
             return None
-        found = self._compare(reference, answers.outputs)
-        before, after = usual.get(unit), answers.unit_seconds.get(unit)
+        found = self._compare(usual.outputs, answers.outputs)
+        before, after = usual.unit_seconds.get(unit), answers.unit_seconds.get(unit)
         speedup = before / after if before and after else None
         return Finding(unit, precision, found.disagreement, found.divergence, found.relative_error, speedup)
 
-    def _propose(self, steps: Sequence[Step], base: LayerPrecision, reference: Sequence[Outputs]) -> Candidate | None:
+    def _spare(self, steps: Sequence[Step], reference: Sequence[Outputs]) -> Candidate | None:
+        """Take the fewest steps that keep the budget; None when that leaves float32 alone."""
         judged: dict[int, Candidate] = {}
 
         def is_within_budget(count: int) -> bool:
-            plan = self._assemble(plan_after(steps, count), base)
-            judged[count] = self._judge(f"{MIXED} with {count} of {len(steps)} steps to float32 taken", plan, reference)
-            agreement = judged[count].agreement
-            return agreement is not None and agreement.disagreement <= self._options.budget
+            name = f"{MIXED}, {count} of {len(steps)} steps towards float32 taken"
+            judged[count] = self._judge(name, self._assemble(plan_after(steps, count)), reference)
+            return _keeps(judged[count], self._options.budget)
 
         fewest = find_fewest(len(steps), is_within_budget)
         if fewest is None or judged[fewest].plan.changes_nothing:
@@ -179,19 +165,24 @@ class Survey:
     def _compare(self, reference: Sequence[Outputs], found: Sequence[Outputs]) -> Agreement:
         return compare(reference, found, is_classifier=self._is_classifier)
 
-    def _assemble(self, chosen: Mapping[str, LayerPrecision], base: LayerPrecision) -> PrecisionPlan:
-        layers = {unit: precision for unit, precision in chosen.items() if precision != base}
+    def _assemble(self, chosen: Mapping[str, LayerPrecision]) -> PrecisionPlan:
+        layers = {unit: precision for unit, precision in chosen.items() if precision != "fp32"}
         for path in self._unseen:
             if any(precision == "int8" and f"{path}.".startswith(f"{unit}.") for unit, precision in layers.items()):
-                layers[path] = base
-        plan = PrecisionPlan("mixed" if base == "fp32" and layers else base, layers)
+                layers[path] = "fp32"
+        plan = PrecisionPlan("mixed" if layers else "fp32", layers)
         return replace(plan, ranges={path: ends for path, ends in self._ranges.items() if plan.is_int8(path)})
 
 
-def _float_speedups(candidates: Sequence[Candidate]) -> dict[LayerPrecision, float]:
-    """Speed of the floating-point precisions at the largest batch."""
-    return {
-        candidate.plan.root: candidate.speedups[max(candidate.speedups)]
-        for candidate in candidates
-        if candidate.plan.base != "int8" and candidate.speedups
-    }
+def choose_proposal(candidates: Sequence[Candidate], budget: float) -> Candidate | None:
+    """The candidate other than float32 that keeps the budget and is fastest at the largest batch."""
+    kept = [one for one in candidates if not one.plan.changes_nothing and _keeps(one, budget)]
+    return max(kept, key=_speed_at_largest, default=None)
+
+
+def _keeps(candidate: Candidate, budget: float) -> bool:
+    return candidate.agreement is not None and candidate.agreement.disagreement <= budget
+
+
+def _speed_at_largest(candidate: Candidate) -> float:
+    return candidate.speedups[max(candidate.speedups)] if candidate.speedups else 0.0
