@@ -326,6 +326,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+URGENT_SLOTS = 2
+"""With several lanes, the slots of a model instance that only the most urgent lane may take: while an urgent batch runs
+another can wait in front of all others, and none ever waits behind more than the one that runs."""
+
+
+def urgent_slots(settings: Settings) -> int:
+    """Slots of each model instance that are kept for urgent batches, beside `batching.slots`."""
+    return URGENT_SLOTS if len(settings.topics.lanes) > 1 else 0
+
+
 def instances_per_member(settings: Settings) -> int:
     """Replicas of the model in one member: as given, or the cores divided among members and intra-op threads."""
     if settings.model.instances is not None:

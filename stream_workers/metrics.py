@@ -21,6 +21,7 @@ _KINDS = {
     Rejected: "dead_letter",
     Skipped: "skipped",
 }
+_PARTS = ("decode", "forward", "encode")
 _SAMPLES_PER_COMMIT = 16
 
 
@@ -73,6 +74,9 @@ class BatchMetrics:
         self.batch_size = Histogram("headrace_batch_size", "Records per batch.", buckets=_SIZES, registry=registry)
         self.queue_wait = seconds("headrace_queue_wait_seconds", "Wait of a batch's first record.", ["lane"])
         self.model_seconds = seconds("headrace_model_seconds", "One batch in the model process.")
+        self.stage_seconds = seconds(
+            "headrace_stage_seconds", "Parts of a batch in the model process: decode, forward, encode.", ["part"]
+        )
         self.failed_runs = counter("headrace_failed_runs", "Batches that failed.", ["reason"])
         self.cost = counter("headrace_batch_cost", "Cost of the records in batches, by batching.cost.")
         self.padded_cost = counter(
@@ -96,6 +100,8 @@ class BatchMetrics:
     def note_answered(self, answered: BatchAnswered) -> None:
         """A batch came back with an outcome per record."""
         self.model_seconds.observe(answered.model_ms / 1000)
+        for part, milliseconds in zip(_PARTS, answered.stages_ms, strict=False):
+            self.stage_seconds.labels(part).observe(milliseconds / 1000)
 
     def note_waiting(self, in_flight: int, queued: int, oldest_polled_at: Mapping[int, float], now: float) -> None:
         """How much waits and runs at this moment."""

@@ -3,6 +3,8 @@
 `python -m stream_workers.pipeline.model_process DESCRIPTOR PARENT`, started by the supervisor only.
 """
 
+import heapq
+import itertools
 import os
 import selectors
 import signal
@@ -45,20 +47,33 @@ class Session:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(True)
         self._reader = FrameReader(MAX_DATA_BYTES)
+        self._waiting: list[tuple[int, int, Run]] = []
+        self._serial = itertools.count()
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
 
-    def receive(self) -> list[Run]:
-        """Return the batches that have arrived. Raises LinkClosedError or FrameError."""
+    @property
+    def has_orders(self) -> bool:
+        """True while a batch waits to be run."""
+        return bool(self._waiting)
+
+    def next_order(self) -> Run:
+        """Return the batch to run now: by priority, then as they came."""
+        return heapq.heappop(self._waiting)[2]
+
+    def receive(self) -> None:
+        """Take in the batches that have arrived. Raises LinkClosedError or FrameError."""
         try:
             data = self._socket.recv(READ_BYTES)
         except OSError as error:
             raise LinkClosedError(f"data socket: {error.strerror}") from error
         if not data:
             raise LinkClosedError("data socket: the member closed it")
-        return [decode(run_decoder, body) for body in self._reader.feed(data)]
+        for body in self._reader.feed(data):
+            order = decode(run_decoder, body)
+            heapq.heappush(self._waiting, (order.priority, next(self._serial), order))
 
     def send(self, message: Message) -> None:
         """Send one answer. Raises LinkClosedError."""
@@ -88,11 +103,13 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in self._selector.select()}
+            busy = self._session is not None and self._session.has_orders
+            ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
             if self._channel in ready:
                 self._take_orders()
             elif self._session is not None:
-                self._answer(self._session)
+                # One batch a turn: what has come in the meantime may be more urgent than what waits.
+                self._answer(self._session, can_read=self._session in ready)
 
     def _take_orders(self) -> None:
         for message, descriptors in self._channel.receive():
@@ -110,10 +127,12 @@ class ModelServer:
         except LinkClosedError:
             self._close_session()
 
-    def _answer(self, session: Session) -> None:
+    def _answer(self, session: Session, *, can_read: bool) -> None:
         try:
-            for order in session.receive():
-                for message in self._runner.run(order):
+            if can_read:
+                session.receive()
+            if session.has_orders:
+                for message in self._runner.run(session.next_order()):
                     session.send(message)
         except (LinkClosedError, FrameError):
             self._close_session()

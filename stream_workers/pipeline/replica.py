@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.records import Stage
+from stream_workers.batching.batcher import MOST_URGENT
 from stream_workers.batching.work import Batch, RunMode, ServedVersion, WorkItem
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, frame
 from stream_workers.links.input_ring import IDLE, InputRing
 from stream_workers.links.messages import (
+    EXPIRED_CODE,
     Attach,
     Done,
     Fault,
@@ -28,9 +30,12 @@ from stream_workers.pipeline.contract import (
     BatchLost,
     BatchOutcome,
     BatchRaised,
+    RecordExpired,
     RecordOutcome,
     RecordRefused,
 )
+
+_EXPIRED = RecordExpired()
 
 
 @dataclass(slots=True)
@@ -46,7 +51,8 @@ class _InHand:
 class Replica:
     """One attached model process. Never blocks: what does not fit the socket waits here."""
 
-    def __init__(self, attach: Attach, data_descriptor: int, ring: InputRing, now: float) -> None:
+    def __init__(self, attach: Attach, data_descriptor: int, ring: InputRing, now: float, reserved: int = 0) -> None:
+        """`reserved` of its slots are for the most urgent batches only."""
         self.instance = attach.instance
         self.version = attach.version
         self.is_ready = False
@@ -60,6 +66,7 @@ class Replica:
         self._reader = FrameReader(MAX_DATA_BYTES)
         self._ring = ring
         self._free = list(range(attach.slots))
+        self._for_all = attach.slots - reserved
         self._in_hand: dict[int, _InHand] = {}
         self._unsent: deque[memoryview] = deque()
         self._seen_counter = -1
@@ -74,10 +81,12 @@ class Replica:
         """True while orders wait for the socket: call `flush` when it is writable."""
         return bool(self._unsent)
 
-    @property
-    def free_slots(self) -> int:
-        """Batches that may be submitted now."""
-        return len(self._free) if self.is_ready and not self.is_gone and self.kill_code is None else 0
+    def count_free_slots(self, priority: int = MOST_URGENT) -> int:
+        """Batches of this priority that may be submitted now."""
+        if not self.is_ready or self.is_gone or self.kill_code is not None:
+            return 0
+        free = len(self._free)
+        return free if priority == MOST_URGENT else max(0, min(free, self._for_all - len(self._in_hand)))
 
     @property
     def batches_in_hand(self) -> int:
@@ -179,6 +188,7 @@ def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequ
     requests = [item.request for item in items]
     types = [request.content_type for request in requests]
     keys = [request.key for request in requests]
+    deadlines = [request.deadline_ms for request in requests]
     return Run(
         batch_id=batch.id,
         slot=slot,
@@ -188,6 +198,8 @@ def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequ
         content_types=types[:1] if types.count(types[0]) == len(types) else types,
         keys=keys[:1] if keys.count(keys[0]) == len(keys) else keys,
         request_ids=[request.id for request in requests],
+        priority=batch.priority,
+        deadlines_ms=deadlines if any(deadlines) else [],
     )
 
 
@@ -199,7 +211,7 @@ def _finish(held: _InHand, message: Done | Raised) -> BatchOutcome:
     outcomes = held.answered if batch.mode is RunMode.ISOLATED else _unpack(message)
     if len(outcomes) != len(batch.items):
         raise FrameError(f"{len(outcomes)} answers to {len(batch.items)} records")
-    return BatchAnswered(batch, outcomes, held.version, message.model_ms)
+    return BatchAnswered(batch, outcomes, held.version, message.model_ms, tuple(message.stages_ms))
 
 
 def _unpack(message: Done) -> list[RecordOutcome]:
@@ -217,5 +229,7 @@ def _unpack(message: Done) -> list[RecordOutcome]:
     return outcomes
 
 
-def _refused(fault: Fault) -> RecordRefused:
+def _refused(fault: Fault) -> RecordRefused | RecordExpired:
+    if fault.code == EXPIRED_CODE:
+        return _EXPIRED
     return RecordRefused(Stage(fault.stage), fault.code, fault.error_class, fault.message)

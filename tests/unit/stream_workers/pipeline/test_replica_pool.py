@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.settings import Settings
+from schemas.settings import ModelSettings, Settings, TopicSettings, urgent_slots
 from stream_workers.batching.work import Batch, ReleaseReason, ServedVersion
 from stream_workers.links.framing import MAX_DATA_BYTES, FrameReader, frame
 from stream_workers.links.input_ring import PAGE_BYTES, InputRing, create_ring
@@ -33,12 +33,12 @@ SLOT_BYTES = 16 * PAGE_BYTES
 
 
 class PlayedModel:
-    def __init__(self, instance: int, version: ServedVersion) -> None:
+    def __init__(self, instance: int, version: ServedVersion, slots: int = 2) -> None:
         self.instance, self.version = instance, version
         theirs, self.socket = socket.socketpair()
-        descriptor = create_ring(2, SLOT_BYTES)
-        self.attach = Attach(instance, version, 2, SLOT_BYTES), [theirs.detach(), descriptor]
-        self.ring = InputRing(os.dup(descriptor), 2, SLOT_BYTES)
+        descriptor = create_ring(slots, SLOT_BYTES)
+        self.attach = Attach(instance, version, slots, SLOT_BYTES), [theirs.detach(), descriptor]
+        self.ring = InputRing(os.dup(descriptor), slots, SLOT_BYTES)
         self.ring.reset()
         self._reader = FrameReader(MAX_DATA_BYTES)
 
@@ -87,16 +87,17 @@ class PlayedLink:
 class Stage:
     """A pool with its supervisor and its model processes, all but the pool played."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: TopicSettings | None = None) -> None:
         self.now = 0.0
         self.link = PlayedLink()
-        settings = Settings(model={"batch_timeout_seconds": 10.0})  # type: ignore[arg-type]
+        settings = Settings(model=ModelSettings(batch_timeout_seconds=10.0), topics=topics or TopicSettings())
+        self._slots = settings.batching.slots + urgent_slots(settings)
         self.pool = ReplicaPool(self.link, settings, lambda: self.now)
         self.models: list[PlayedModel] = []
 
     def serve(self, version: ServedVersion, count: int = 1) -> list[PlayedModel]:
         """Attach so many ready model processes and let the pool turn to them."""
-        fresh = [PlayedModel(len(self.models) + number + 1, version) for number in range(count)]
+        fresh = [PlayedModel(len(self.models) + number + 1, version, self._slots) for number in range(count)]
         self.models += fresh
         self.link.send(Serving(version, [model.instance for model in fresh]))
         for model in fresh:
@@ -110,8 +111,9 @@ class Stage:
     def collect(self) -> list[BatchOutcome]:
         return [*self.pool.collect(0.0, self.now), *self.pool.collect(0.0, self.now)]
 
-    def submit(self, number: int, records: int = 2) -> Batch:
-        batch = Batch(number, [item(index, {"x": index}) for index in range(records)], ReleaseReason.FULL)
+    def submit(self, number: int, records: int = 2, priority: int = 0) -> Batch:
+        items = [item(index, {"x": index}) for index in range(records)]
+        batch = Batch(number, items, ReleaseReason.FULL, priority=priority)
         self.pool.submit(batch, self.now)
         return batch
 
@@ -147,6 +149,31 @@ def test_batches_go_to_the_process_with_the_least_in_hand(stage: Stage) -> None:
     assert stage.pool.count_free_slots() == 0
     assert [order.batch_id for order in one.orders()] == [0, 2]
     assert [order.batch_id for order in other.orders()] == [1, 3]
+
+
+def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
+    stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
+    (model,) = stage.serve(V1)
+    assert (stage.pool.count_free_slots(1), stage.pool.count_free_slots(0)) == (2, 4)
+    stage.submit(1, priority=1)
+    stage.submit(2, priority=1)
+    assert (stage.pool.count_free_slots(1), stage.pool.count_free_slots(0)) == (0, 2)
+    with pytest.raises(ValueError, match="no slot is free"):
+        stage.submit(3, priority=1)
+    stage.submit(4, priority=0)
+    stage.submit(5, priority=0)
+    assert stage.pool.count_free_slots(0) == 0
+    assert [(order.batch_id, order.priority) for order in model.orders()] == [(1, 1), (2, 1), (4, 0), (5, 0)]
+    stage.pool.close()
+    stage.link.close()
+    model.socket.close()
+
+
+def test_an_instance_is_idle_until_it_has_a_batch(stage: Stage) -> None:
+    stage.serve(V1)
+    assert stage.pool.has_idle_instance()
+    stage.submit(1)
+    assert not stage.pool.has_idle_instance()
 
 
 def test_payloads_lie_in_the_slot_that_the_order_names(stage: Stage) -> None:
