@@ -99,6 +99,11 @@ class TopicSettings(_Group):
         """The priorities in use, most urgent first."""
         return tuple(sorted({self.priorities.get(topic, 0) for topic in self.requests}))
 
+    @property
+    def least_urgent(self) -> str:
+        """Where bulk work goes: the topic of the lowest priority, the last of several."""
+        return max(reversed(self.requests), key=lambda topic: self.priorities.get(topic, 0))
+
     @model_validator(mode="after")
     def _known_priorities(self) -> "TopicSettings":
         unknown = sorted(set(self.priorities) - set(self.requests))

@@ -28,7 +28,9 @@ def batch(  # noqa: PLR0913 - one parameter per option
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
     model: Annotated[str | None, typer.Option(help="Refuse answers of any other model.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Request topic; the last of the settings if not given.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Request topic; the least urgent of the settings if not given.")
+    ] = None,
     id_column: Annotated[str | None, typer.Option(help="Field that labels a row in the output.")] = None,
     column: Annotated[str | None, typer.Option(help="Parquet column to send instead of the whole row.")] = None,
     window: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in flight at most.")] = 1000,
