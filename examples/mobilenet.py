@@ -39,7 +39,7 @@ class MobileNetClassifier(InferenceModel):
         """Returns float32 [3, 224, 224], the frame squeezed to the square."""
         picture = payload.image((SIDE, SIDE))
         resized = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32)
-        return np.ascontiguousarray(((resized - _MEAN * 255) * _SCALE).transpose(2, 0, 1))
+        return ((resized - _MEAN * 255) * _SCALE).transpose(2, 0, 1)
 
     def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:
         """One {"label", "probability"} per frame; without labels in the manifest the label is the index."""

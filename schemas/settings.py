@@ -147,6 +147,10 @@ class ModelSettings(_Group):
     """Replicas of the model per member; by default the cores divided among the members."""
     threads: int = Field(1, ge=1, le=512)
     """Intra-op threads of one instance."""
+    decode_threads: int | None = Field(None, ge=0, le=256)
+    """Threads per instance that call `preprocess` while another batch runs; default 0 on the CPU, 2 on CUDA."""
+    compile: bool = False
+    """Compile the module for every size bucket at load: needs a C++ compiler and minutes of load_timeout_seconds."""
     load_timeout_seconds: float = Field(120.0, gt=0)
     """A version that takes longer to load and warm up is refused."""
     batch_timeout_seconds: float = Field(60.0, gt=0)
@@ -165,6 +169,8 @@ class BatchingSettings(_Group):
 
     max_batch_size: int = Field(16, ge=1, le=65_536)
     """Most records in one batch."""
+    size_buckets: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = None
+    """Batches are padded to the next of these sizes; default powers of two with compile or CUDA. [] switches it off."""
     max_wait_ms: float = Field(10.0, ge=0, le=60_000)
     """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
     max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
@@ -183,6 +189,13 @@ class BatchingSettings(_Group):
     """Rising bounds of cost: only records between the same two meet in a batch, so little is padded. Needs cost."""
     overload: Literal["queue", "drop_oldest"] = "queue"
     """`drop_oldest` is for live streams: when more waits than models can take, only the newest of a key is run."""
+
+    @model_validator(mode="after")
+    def _sized(self) -> "BatchingSettings":
+        sizes = list(self.size_buckets or ())
+        if sizes != sorted(set(sizes)) or (sizes and sizes[-1] > self.max_batch_size):
+            raise ValueError(f"size_buckets {sizes} must rise, up to max_batch_size ({self.max_batch_size}) at most")
+        return self
 
     @model_validator(mode="after")
     def _priced(self) -> "BatchingSettings":

@@ -82,6 +82,9 @@ class BatchMetrics:
         self.padded_cost = counter(
             "headrace_padded_batch_cost", "The same if every record cost what the dearest of its batch does."
         )
+        self.padded_records = counter(
+            "headrace_padded_records", "Rows that models computed for nobody, to fill a size bucket."
+        )
         self.in_flight = gauge("headrace_batches_in_flight", "Batches that model processes hold.")
         self.queued = gauge("headrace_records_queued", "Records that wait for a batch.")
         self.oldest = gauge("headrace_oldest_queued_seconds", "Age of the record that has waited longest.", ["lane"])
@@ -100,6 +103,8 @@ class BatchMetrics:
     def note_answered(self, answered: BatchAnswered) -> None:
         """A batch came back with an outcome per record."""
         self.model_seconds.observe(answered.model_ms / 1000)
+        if answered.padded:
+            self.padded_records.inc(answered.padded)
         for part, milliseconds in zip(_PARTS, answered.stages_ms, strict=False):
             self.stage_seconds.labels(part).observe(milliseconds / 1000)
 

@@ -48,7 +48,7 @@ class EfficientNetLite(InferenceModel):
         resized = self.side + _MARGIN
         picture = Image.fromarray(payload.image((resized, resized)))
         square = _cut_centre(_resize_shorter(picture, resized), self.side)
-        return np.ascontiguousarray(((np.asarray(square, np.float32) - _MEAN) / _SPREAD).transpose(2, 0, 1))
+        return ((np.asarray(square, np.float32) - _MEAN) / _SPREAD).transpose(2, 0, 1)
 
     def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
         """The five likeliest classes of each picture, likeliest first: label, index and probability."""

@@ -31,6 +31,12 @@ class LoadOrder(Message, frozen=True, tag="load"):
     max_batch_size: int
     slots: int
     slot_bytes: int
+    size_buckets: list[int] = []
+    """Rising batch sizes that the module is run with; empty for any size."""
+    compile: bool = False
+    """Compile the module for each of these sizes before it counts as loaded."""
+    decode_threads: int = 0
+    """Threads that preprocess single records, while another batch runs; 0 for one batch after the other."""
 
 
 class OpenSession(Message, frozen=True, tag="session"):
@@ -182,6 +188,8 @@ class Done(Message, frozen=True, tag="done"):
     outputs: bytes
     stages_ms: list[float] = []
     """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
+    padded: int = 0
+    """Rows that the model computed for nobody, to fill a size bucket."""
 
 
 class RecordDone(Message, frozen=True, tag="record"):

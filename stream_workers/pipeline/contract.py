@@ -37,6 +37,8 @@ class BatchAnswered:
     model_ms: float
     stages_ms: Sequence[float] = ()
     """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
+    padded: int = 0
+    """Rows that the model computed for nobody, to fill a size bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ class BatchLost:
     """The model process ended with the batch in hand.
 
     `answered` holds the outcomes that had arrived (isolated mode), for the first `len(answered)` records. `suspect` is
-    False when the process had not begun this batch, so it cannot be to blame. `culprit` is the index of the record that
-    was being worked on, where that is known. `code` is `model_crashed`, `model_timeout` or `model_out_of_memory`.
+    False when the process neither ran nor prepared this batch, so it cannot be to blame. `culprit` is the index of the
+    record that was being worked on, where that is known: not while a second batch was being prepared, since nobody
+    knows then which of the two it was. `code` is `model_crashed`, `model_timeout` or `model_out_of_memory`.
     """
 
     batch: Batch

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 
 from schemas.errors import ConfigurationError, ModelStoreError, PipelineError, scrub
 from stream_workers.batching.work import ServedVersion
@@ -34,6 +35,7 @@ from stream_workers.links.messages import (
 )
 from stream_workers.links.parent_death import die_with_parent
 from stream_workers.pipeline.batch_runner import BatchRunner
+from stream_workers.pipeline.look_ahead import LookAhead
 from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
 
 NICENESS = 5
@@ -59,8 +61,13 @@ class Session:
         """True while a batch waits to be run."""
         return bool(self._waiting)
 
-    def next_order(self) -> Run:
-        """Return the batch to run now: by priority, then as they came."""
+    @property
+    def first_order(self) -> Run | None:
+        """The batch to run next: by priority, then as they came."""
+        return self._waiting[0][2] if self._waiting else None
+
+    def take_order(self) -> Run:
+        """Return that batch: it waits no longer."""
         return heapq.heappop(self._waiting)[2]
 
     def receive(self) -> None:
@@ -88,13 +95,25 @@ class Session:
 
 
 class ModelServer:
-    """Answers one session at a time. A new one ends the one before it, its unsent answers included."""
+    """Answers one session at a time. A new one ends the one before it, its unsent answers included.
 
-    def __init__(self, channel: ControlChannel[ToModel], version: ServedVersion, ring: InputRing, runner: BatchRunner):
+    With `overlap`, the next batch is prepared while one runs.
+    """
+
+    def __init__(
+        self,
+        channel: ControlChannel[ToModel],
+        version: ServedVersion,
+        ring: InputRing,
+        runner: BatchRunner,
+        *,
+        overlap: bool = False,
+    ) -> None:
         self._channel = channel
         self._version = version
         self._ring = ring
         self._runner = runner
+        self._ahead = LookAhead(runner, ring) if overlap else None
         self._session: Session | None = None
         self._selector = selectors.DefaultSelector()
 
@@ -103,13 +122,17 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            busy = self._session is not None and self._session.has_orders
-            ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
+            ready = {key.fileobj for key, _ in self._selector.select(0 if self._has_work() else None)}
             if self._channel in ready:
                 self._take_orders()
             elif self._session is not None:
                 # One batch a turn: what has come in the meantime may be more urgent than what waits.
                 self._answer(self._session, can_read=self._session in ready)
+
+    def _has_work(self) -> bool:
+        if self._ahead is not None and self._ahead.found is not None:
+            return True
+        return self._session is not None and self._session.has_orders
 
     def _take_orders(self) -> None:
         for message, descriptors in self._channel.receive():
@@ -131,13 +154,39 @@ class ModelServer:
         try:
             if can_read:
                 session.receive()
-            if session.has_orders:
-                for message in self._runner.run(session.next_order()):
-                    session.send(message)
+            if self._ahead is not None:
+                self._answer_beside(session, self._ahead)
+            elif session.has_orders:
+                self._send_all(session, self._runner.run(session.take_order()))
         except (LinkClosedError, FrameError):
             self._close_session()
 
+    def _answer_beside(self, session: Session, ahead: LookAhead) -> None:
+        """Run the most urgent batch, one in preparation included; another is prepared in the meantime."""
+        first, found = session.first_order, ahead.found
+        if found is not None and (first is None or found.priority <= first.priority):
+            prepared = ahead.take()
+        elif first is None:
+            return
+        elif first.isolated:
+            ahead.wait()  # nothing may happen beside it
+            self._send_all(session, self._runner.run(session.take_order()))
+            return
+        else:
+            order = session.take_order()
+            self._ring.begin(order.batch_id)
+            prepared = self._runner.prepare(order, self._ring.touch)
+        with ahead.beside(session):
+            self._send_all(session, self._runner.finish(prepared))
+
+    @staticmethod
+    def _send_all(session: Session, messages: Iterator[Message]) -> None:
+        for message in messages:
+            session.send(message)
+
     def _close_session(self) -> None:
+        if self._ahead is not None:
+            self._ahead.abandon()  # its payloads lie in a slot that the next session may write to
         if self._session is not None:
             self._selector.unregister(self._session)
             self._session.close()
@@ -158,7 +207,8 @@ def main(arguments: list[str]) -> int:
         warm = _load(channel, order)
         if warm is None:
             return 1
-        ModelServer(channel, order.version, ring, BatchRunner(warm.model, ring, decode_limits(order))).serve()
+        runner = BatchRunner(warm.model, ring, decode_limits(order))
+        ModelServer(channel, order.version, ring, runner, overlap=order.decode_threads > 0).serve()
     except LinkClosedError:
         pass
     return 0

@@ -149,12 +149,16 @@ class Replica:
         return (bool(self._in_hand) or not self.is_ready) and now - self._moved_at > timeout_seconds
 
     def lose(self, code: str, detail: str) -> list[BatchLost]:
-        """Give up all batches in hand. Only the one that had begun is suspect, with the record that was worked on."""
+        """Give up all batches in hand. Only what had begun is suspect: what ran, and what was prepared beside it.
+
+        The record that was worked on is the culprit, unless two batches were in work.
+        """
         progress = self._ring.progress()
+        at_record = progress.record if progress.preparing == IDLE else IDLE
         lost = []
         for batch_id, held in self._in_hand.items():
-            suspect = batch_id == progress.batch_id or bool(held.answered)
-            record = progress.record if batch_id == progress.batch_id and progress.record != IDLE else None
+            suspect = batch_id in (progress.batch_id, progress.preparing) or bool(held.answered)
+            record = at_record if batch_id == progress.batch_id and at_record != IDLE else None
             culprit = record if record is not None and len(held.answered) <= record < len(held.batch.items) else None
             lost.append(BatchLost(held.batch, held.answered, suspect, culprit, code, detail, held.version))
         self._in_hand.clear()
@@ -211,7 +215,7 @@ def _finish(held: _InHand, message: Done | Raised) -> BatchOutcome:
     outcomes = held.answered if batch.mode is RunMode.ISOLATED else _unpack(message)
     if len(outcomes) != len(batch.items):
         raise FrameError(f"{len(outcomes)} answers to {len(batch.items)} records")
-    return BatchAnswered(batch, outcomes, held.version, message.model_ms, tuple(message.stages_ms))
+    return BatchAnswered(batch, outcomes, held.version, message.model_ms, tuple(message.stages_ms), message.padded)
 
 
 def _unpack(message: Done) -> list[RecordOutcome]:

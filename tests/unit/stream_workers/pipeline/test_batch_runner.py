@@ -19,6 +19,7 @@ class Upper:
     def __init__(self) -> None:
         self.seen: list[Payload] = []
         self.stages_ms = [1.0, 2.0, 3.0]
+        self.padded = 0
 
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
         self.seen += payloads
