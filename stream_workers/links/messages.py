@@ -145,6 +145,8 @@ class Run(Message, frozen=True, tag="run"):
     request_ids: list[str]
     priority: int = 0
     """Orders that wait are run by priority, 0 first, then as they came."""
+    most_passed_over: int = 0
+    """An order before which so many later ones have gone is the next."""
     deadlines_ms: list[int] = []
     """Epoch milliseconds by record, 0 for none; empty when no record has one."""
 

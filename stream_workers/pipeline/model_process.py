@@ -3,8 +3,6 @@
 `python -m stream_workers.pipeline.model_process DESCRIPTOR PARENT`, started by the supervisor only.
 """
 
-import heapq
-import itertools
 import os
 import selectors
 import signal
@@ -25,7 +23,6 @@ from stream_workers.links.messages import (
     Message,
     OpenSession,
     Ready,
-    Run,
     ToModel,
     decode,
     encode,
@@ -35,6 +32,7 @@ from stream_workers.links.messages import (
 from stream_workers.links.parent_death import die_with_parent
 from stream_workers.pipeline.batch_runner import BatchRunner
 from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
+from stream_workers.pipeline.order_queue import OrderQueue
 
 NICENESS = 5
 """Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
@@ -47,21 +45,11 @@ class Session:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(True)
         self._reader = FrameReader(MAX_DATA_BYTES)
-        self._waiting: list[tuple[int, int, Run]] = []
-        self._serial = itertools.count()
+        self.orders = OrderQueue()
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
-
-    @property
-    def has_orders(self) -> bool:
-        """True while a batch waits to be run."""
-        return bool(self._waiting)
-
-    def next_order(self) -> Run:
-        """Return the batch to run now: by priority, then as they came."""
-        return heapq.heappop(self._waiting)[2]
 
     def receive(self) -> None:
         """Take in the batches that have arrived. Raises LinkClosedError or FrameError."""
@@ -72,8 +60,7 @@ class Session:
         if not data:
             raise LinkClosedError("data socket: the member closed it")
         for body in self._reader.feed(data):
-            order = decode(run_decoder, body)
-            heapq.heappush(self._waiting, (order.priority, next(self._serial), order))
+            self.orders.add(decode(run_decoder, body))
 
     def send(self, message: Message) -> None:
         """Send one answer. Raises LinkClosedError."""
@@ -103,7 +90,7 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            busy = self._session is not None and self._session.has_orders
+            busy = self._session is not None and len(self._session.orders) > 0
             ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
             if self._channel in ready:
                 self._take_orders()
@@ -131,8 +118,8 @@ class ModelServer:
         try:
             if can_read:
                 session.receive()
-            if session.has_orders:
-                for message in self._runner.run(session.next_order()):
+            if session.orders:
+                for message in self._runner.run(session.orders.take()):
                     session.send(message)
         except (LinkClosedError, FrameError):
             self._close_session()

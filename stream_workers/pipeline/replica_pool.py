@@ -7,11 +7,12 @@ from typing import Protocol
 import structlog
 
 from schemas.settings import Settings, urgent_slots
+from stream_workers.batching.batcher import most_passed_over
 from stream_workers.batching.work import Batch, ServedVersion
 from stream_workers.links.input_ring import InputRing
 from stream_workers.links.messages import Attach, Detach, Serving
 from stream_workers.pipeline.contract import BatchLost, BatchOutcome
-from stream_workers.pipeline.replica import Replica
+from stream_workers.pipeline.replica import Replica, Urgency
 
 CHECK_SECONDS = 0.1
 REASON_WAIT_SECONDS = 1.0
@@ -52,7 +53,7 @@ class ReplicaPool:
     def __init__(self, link: PoolLink, settings: Settings, clock: Callable[[], float]) -> None:
         self._link = link
         self._batch_timeout_seconds = settings.model.batch_timeout_seconds
-        self._reserved_slots = urgent_slots(settings)
+        self._urgency = Urgency(urgent_slots(settings), most_passed_over(settings.batching.lowest_share))
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._link_mask = 0
@@ -181,7 +182,7 @@ class ReplicaPool:
 
     def _attach(self, message: Attach, descriptors: list[int], now: float) -> None:
         ring = InputRing(descriptors[1], message.slots, message.slot_bytes)
-        replica = Replica(message, descriptors[0], ring, now, self._reserved_slots)
+        replica = Replica(message, descriptors[0], ring, now, self._urgency)
         self._replicas[message.instance] = replica
         self._watch(replica)
 

@@ -163,7 +163,12 @@ def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
     stage.submit(4, priority=0)
     stage.submit(5, priority=0)
     assert stage.pool.count_free_slots(0) == 0
-    assert [(order.batch_id, order.priority) for order in model.orders()] == [(1, 1), (2, 1), (4, 0), (5, 0)]
+    orders = model.orders()
+    for number in (1, 2, 4):
+        model.say(Done(number, [1, 1], [], 1.0, b"ab"))
+    stage.collect()
+    assert stage.pool.count_free_slots(1) == 2, "urgent batches take nothing from the others' share of slots"
+    assert [(order.batch_id, order.priority) for order in orders] == [(1, 1), (2, 1), (4, 0), (5, 0)]
     stage.pool.close()
     stage.link.close()
     model.socket.close()
