@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Mapping
 
-from schemas.settings import Delivery, Settings
+from schemas.settings import Delivery, Settings, instances_per_member
+from stream_workers.batching.adaptive_wait import AdaptiveWait
 from stream_workers.batching.batcher import Batcher, BatchLimits
 from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
 from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.offset_ledger import OffsetLedger
+from stream_workers.batching.waiting import FixedWait, WaitPolicy
 from stream_workers.batching.work import Batch
 from stream_workers.kafka.cluster_check import ClusterFacts
 from stream_workers.kafka.group_member import GroupMember
@@ -34,6 +36,7 @@ def build_parts(
     writer: OutcomeWriter = (TransactionalWriter if exactly_once else IdempotentWriter)(settings, slot)
     encoder = OutcomeEncoder(settings, slot, facts.partition_counts)
     batching = settings.batching
+    wait = choose_wait(settings)
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
@@ -45,7 +48,8 @@ def build_parts(
         ),
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
-        batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_wait_ms / 1000)),
+        batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, 0.0), wait),
+        wait=wait,
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),
         breaker=Breaker(),
@@ -61,6 +65,14 @@ def build_parts(
     parts.metrics.fenced.set_function(lambda: parts.ledger.fenced)
     parts.metrics.breaker.set_function(lambda: parts.breaker.is_open)
     return parts
+
+
+def choose_wait(settings: Settings) -> WaitPolicy:
+    """How long batches of one member wait: as the settings say, or as the load does."""
+    batching = settings.batching
+    if batching.max_wait_ms == "auto":
+        return AdaptiveWait(instances_per_member(settings), batching.max_batch_size)
+    return FixedWait(batching.max_wait_ms / 1000)
 
 
 def _batch_span(settings: Settings, topic: str, partition: int, offset: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
 from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
+from stream_workers.batching.waiting import WaitPolicy
 from stream_workers.batching.work import Batch, ServedVersion, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
@@ -97,6 +98,8 @@ class WorkerParts:
     pool: ModelPool
     metrics: WorkerMetrics
     batcher: Batcher
+    wait: WaitPolicy
+    """The batcher's; it is told of arrivals, of batches in hand and of service times."""
     ledger: OffsetLedger
     deadlines: DeadlineWatch
     breaker: Breaker

@@ -106,6 +106,7 @@ class Worker:
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
+            parts.wait.note_arrivals(len(items), now)
             parts.batcher.add(item for item in items if item.outcome is None)
             self._answered += [item for item in items if item.outcome is not None]
         for partition, lost in polled.records_lost.items():
@@ -138,6 +139,7 @@ class Worker:
                 self._start(Batch(self._next_id(), wanted, ReleaseReason.RETRY, mode), now)
                 free -= 1
         while free and not draining and len(parts.batcher) and parts.breaker.allows(now):
+            parts.wait.note_in_hand(len(self._in_flight))
             due = parts.batcher.next_batch(now)
             if due is None:
                 break

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from stream_workers.batching.waiting import FixedWait, WaitPolicy
 from stream_workers.batching.work import ReleaseReason, WorkItem
 
 PartitionKey = tuple[str, int]
@@ -39,8 +40,11 @@ class _ShapeTotals:
 class Batcher:
     """Partition queues and the release rule. Not thread-safe: one thread owns it."""
 
-    def __init__(self, limits: BatchLimits) -> None:
+    def __init__(self, limits: BatchLimits, wait: WaitPolicy | None = None) -> None:
+        """`wait` decides instead of `limits.max_wait_seconds` how long a batch waits for more records."""
         self._limits = limits
+        self._wait = wait or FixedWait(limits.max_wait_seconds)
+        self._wait_seconds = limits.max_wait_seconds
         self._queues: dict[tuple[PartitionKey, ShapeKey], deque[WorkItem]] = {}
         self._totals: dict[ShapeKey, _ShapeTotals] = {}
 
@@ -70,6 +74,7 @@ class Batcher:
 
         Of several that are due, the one whose first record is the oldest comes first.
         """
+        self._wait_seconds = self._wait.wait_seconds(now)
         first: tuple[tuple[PartitionKey, ShapeKey], ReleaseReason] | None = None
         oldest = float("inf")
         for key, queue in self._heads():
@@ -84,9 +89,11 @@ class Batcher:
         return self._gather(first[0]), first[1]
 
     def next_release_at(self) -> float | None:
-        """Monotonic seconds at which a queued batch falls due by its wait; None when nothing is queued."""
+        """Monotonic seconds at which a queued batch falls due by its wait, as `next_batch` last found it to be; None
+        when nothing is queued.
+        """
         heads = [queue[0].polled_at for _, queue in self._heads()]
-        return min(heads) + self._limits.max_wait_seconds if heads else None
+        return min(heads) + self._wait_seconds if heads else None
 
     def drop(self, partition: PartitionKey) -> int:
         """Forget what is queued of a partition that was taken away; returns how many records that was."""
@@ -127,7 +134,7 @@ class Batcher:
             return ReleaseReason.COST
         if draining:
             return ReleaseReason.DRAIN
-        if now - polled_at >= self._limits.max_wait_seconds:
+        if now - polled_at >= self._wait_seconds:
             return ReleaseReason.TIMEOUT
         return None
 

@@ -10,6 +10,7 @@ from stream_workers.batching.deadlines import DeadlineWatch
 from stream_workers.batching.failure_policy import Breaker
 from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.offset_ledger import OffsetLedger
+from stream_workers.batching.waiting import FixedWait
 from stream_workers.batching.work import Answer, Expired, Rejected, Skipped
 from stream_workers.kafka.group_member import UnreadableBatch
 from stream_workers.metrics import WorkerMetrics
@@ -42,6 +43,7 @@ class Rig:
             pool=self.pool,
             metrics=WorkerMetrics(CollectorRegistry()),
             batcher=Batcher(BatchLimits(max_batch_size, 1 << 20, 0.01)),
+            wait=FixedWait(0.01),
             ledger=OffsetLedger(),
             deadlines=DeadlineWatch(),
             breaker=Breaker(),
