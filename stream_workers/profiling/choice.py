@@ -65,7 +65,8 @@ def choose(curves: Curves, goal: Goal, load: Load, tell: Callable[[str], None]) 
         largest = max(goal.rate, search.find_largest(able)[1])
         as_good = [one for one in able if search.keeps(one, largest * _AS_GOOD)]
         best = min(as_good or able, key=lambda one: at_goal[one].visible.p99)
-        return Choice(best, largest, at_goal[best])
+        own = find_largest_rate(best, curves[best.setup], goal.p99_seconds, load)
+        return Choice(best, max(goal.rate, own), at_goal[best])
     found, largest = search.find_largest(candidates)
     if found is None:
         floor = min(curve.seconds(1) for curve in curves.values()) + load.commit_interval_seconds
