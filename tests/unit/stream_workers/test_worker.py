@@ -347,3 +347,31 @@ def test_an_idle_worker_waits_in_the_poll_and_a_busy_one_does_not() -> None:
     fill(rig, 0, 1)
     rig.turn(2)
     assert rig.member.waits[-1] == 0
+
+
+class RecordingWait(FixedWait):
+    def __init__(self) -> None:
+        super().__init__(0.01)
+        self.arrived = 0
+        self.in_hand: list[int] = []
+        self.served: list[int] = []
+
+    def note_arrivals(self, count: int, now: float) -> None:
+        self.arrived += count
+
+    def note_in_hand(self, batches: int) -> None:
+        self.in_hand.append(batches)
+
+    def note_service(self, batch_size: int, seconds: float) -> None:
+        self.served.append(batch_size)
+
+
+def test_the_wait_policy_is_told_of_arrivals_and_of_every_answered_batch() -> None:
+    rig = Rig()
+    wait = rig.parts.wait = RecordingWait()
+    fill(rig, 0, 10)
+    rig.member.assign(P0)
+    rig.turn(10)
+    assert wait.arrived == 10
+    assert sorted(wait.served) == [2, 4, 4]
+    assert wait.in_hand[0] == 0

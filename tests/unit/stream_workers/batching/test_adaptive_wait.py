@@ -5,6 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.settings import BatchingSettings, Settings
+from stream_workers.assembly import choose_wait
 from stream_workers.batching.adaptive_wait import AdaptiveWait, plan_waits
 from stream_workers.batching.batcher import Batcher, BatchLimits
 from stream_workers.batching.waiting import FixedWait
@@ -107,3 +109,9 @@ def test_a_full_batch_does_not_wait() -> None:
     due = batcher.next_batch(0.0)
     assert due is not None
     assert due[1] is ReleaseReason.FULL
+
+
+def test_the_settings_choose_the_policy() -> None:
+    fixed = choose_wait(Settings(batching=BatchingSettings(max_wait_ms=7)))
+    assert fixed.wait_seconds(0.0) == 0.007
+    assert isinstance(choose_wait(Settings(batching=BatchingSettings(max_wait_ms="auto"))), AdaptiveWait)
