@@ -48,7 +48,7 @@ def build_parts(
         ),
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
-        batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, 0.0), wait),
+        batcher=Batcher(BatchLimits(batching.max_batch_size, batching.max_batch_bytes, 0.0), wait=wait),
         wait=wait,
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),
