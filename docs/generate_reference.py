@@ -59,7 +59,8 @@ def describe_type(name: str, schema: dict[str, object]) -> str:
         return "secret text"
     words = {"string": "text", "array": "list", "object": "mapping", "integer": "whole number"}
     word = "path" if spec.get("format") == "path" else words.get(spec["type"], spec["type"])
-    return word + _limits(spec)
+    words_too = "".join(f", or `{option['const']}`" for option in options[1:] if "const" in option)
+    return word + _limits(spec) + words_too
 
 
 def _limits(spec: dict[str, object]) -> str:

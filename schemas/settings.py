@@ -165,8 +165,9 @@ class BatchingSettings(_Group):
 
     max_batch_size: int = Field(16, ge=1, le=65_536)
     """Most records in one batch."""
-    max_wait_ms: float = Field(10.0, ge=0, le=60_000)
-    """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
+    max_wait_ms: Annotated[float, Field(ge=0, le=60_000)] | Literal["auto"] = 10.0
+    """Counted from the first record of the batch. Only ever a wait: no request fails because of it. `auto` decides it
+    from the load: nothing waits while models are idle and few records come, see docs/decisions/0013."""
     max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
     """Most payload bytes in one batch; also the size of one input slot in shared memory."""
     slots: int = Field(2, ge=1, le=16)
@@ -191,6 +192,20 @@ class BatchingSettings(_Group):
         if list(self.length_buckets) != sorted(set(self.length_buckets)):
             raise ValueError(f"length_buckets {list(self.length_buckets)} must rise from each bound to the next")
         return self
+
+    @field_validator("max_wait_ms", mode="before")
+    @classmethod
+    def _known_wait(cls, value: object) -> object:
+        """One error that names both forms, where the union would give one for each."""
+        if value == "auto":
+            return value
+        try:
+            milliseconds = float(str(value))
+        except ValueError:
+            milliseconds = -1.0
+        if not 0 <= milliseconds <= 60_000:
+            raise ValueError("must be `auto`, or a number from 0 to 60000")
+        return milliseconds
 
 
 class LimitSettings(_Group):

@@ -14,6 +14,7 @@ from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
 from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.waiting import WaitPolicy
 from stream_workers.batching.work import Batch, ServedVersion, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
@@ -101,6 +102,8 @@ class WorkerParts:
     metrics: WorkerMetrics
     intake: Intake
     batcher: Batcher
+    wait: WaitPolicy
+    """The batcher's; it is told of arrivals, of batches in hand and of service times."""
     ledger: OffsetLedger
     deadlines: DeadlineWatch
     breaker: Breaker

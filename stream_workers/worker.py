@@ -106,6 +106,7 @@ class Worker:
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
+            parts.wait.note_arrivals(len(items), now)
             self._queue([item for item in items if item.outcome is None])
             self._answered += [item for item in items if item.outcome is not None]
         for lost in polled.records_lost.values():
@@ -147,6 +148,7 @@ class Worker:
             if wanted:
                 self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
         while not draining and len(parts.batcher) and parts.pool.count_free_slots() and parts.breaker.allows(now):
+            parts.wait.note_in_hand(len(self._in_flight))
             urgent_only = not parts.pool.count_free_slots(LEAST_URGENT)
             due = parts.batcher.next_batch(now, urgent_only=urgent_only, doomed_before_ms=self._doomed_before_ms())
             if due is None:
