@@ -46,6 +46,11 @@ class LoadedModel:
         self._non_finite: NonFinite = non_finite
         self._vectorised = type(model).preprocess_batch is not InferenceModel.preprocess_batch
 
+    @property
+    def sees_payload_only(self) -> bool:
+        """True when the class declares `cacheable`: it is held to that, so keys and request ids are kept from it."""
+        return self.model.cacheable
+
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None] = _ignore) -> list[Answer]:
         """Answer every record, in order: JSON bytes, or a RecordError for a record that is itself at fault.
 

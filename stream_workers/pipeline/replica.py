@@ -49,6 +49,8 @@ class Replica:
     def __init__(self, attach: Attach, data_descriptor: int, ring: InputRing, now: float) -> None:
         self.instance = attach.instance
         self.version = attach.version
+        self.answer_identity = b""
+        """Known once it is ready."""
         self.is_ready = False
         self.is_gone = False
         """The data socket has ended; its batches wait for the reason why."""
@@ -159,6 +161,7 @@ class Replica:
     def _take(self, message: Outcome, now: float) -> BatchOutcome | None:
         if isinstance(message, Ready):
             self.is_ready, self._moved_at = True, now
+            self.answer_identity = message.answer_identity
             return None
         held = self._in_hand.get(message.batch_id)
         if held is None or not self.is_ready:
