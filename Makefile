@@ -12,8 +12,9 @@ STAMP := $(VENV)/.installed
 PACKAGES := headrace model_store producers schemas stream_workers
 DEMO_ARGUMENTS ?=
 SOAK_ARGUMENTS ?=
+ENDURANCE_ARGUMENTS ?=
 
-.PHONY: help demo test check bench soak fmt docs clean
+.PHONY: help demo test check bench soak endurance fmt docs clean
 
 help: ## Show the targets
 	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
@@ -50,6 +51,9 @@ bench: $(STAMP) ## Measure one worker against the limits of its model and its br
 
 soak: $(STAMP) ## Kill processes of a worker at random for two minutes, then audit every record
 	@$(BIN)/python -m tests.faults.soak $(SOAK_ARGUMENTS)
+
+endurance: $(STAMP) ## Run two lanes with expiring requests for half an hour, then look for drift
+	@$(BIN)/python -m tests.faults.endurance $(ENDURANCE_ARGUMENTS)
 
 fmt: $(STAMP) ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff format .

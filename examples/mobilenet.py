@@ -11,11 +11,12 @@ from PIL import Image
 
 from model_store.inference_model import InferenceModel
 from model_store.payloads import Payload
+from model_store.picture_batches import scale_pictures, stack_pictures
 from schemas.records import JPEG
 
 SIDE = 224
-_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-_SCALE = 1 / (np.array([0.229, 0.224, 0.225], np.float32) * 255)
+_CENTRE = [255 * part for part in (0.485, 0.456, 0.406)]
+_SPREAD = [255 * part for part in (0.229, 0.224, 0.225)]
 
 
 def build_mobilenet(seed: int = 0) -> torch.nn.Module:
@@ -37,11 +38,20 @@ class MobileNetClassifier(InferenceModel):
         """See :class:`InferenceModel`."""
         return build_mobilenet()
 
-    def preprocess(self, payload: Payload) -> npt.NDArray[np.float32]:
-        """Returns float32 [3, 224, 224], the frame squeezed to the square."""
+    def preprocess(self, payload: Payload) -> npt.NDArray[np.uint8]:
+        """Returns uint8 [224, 224, 3], the frame squeezed to the square."""
         picture = payload.image((SIDE, SIDE))
-        resized = np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32)
-        return np.ascontiguousarray(((resized - _MEAN * 255) * _SCALE).transpose(2, 0, 1))
+        if picture.shape[:2] == (SIDE, SIDE):
+            return picture
+        return np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR))
+
+    def collate(self, items: Sequence[Any]) -> Any:
+        """Returns uint8 [n, 3, 224, 224]."""
+        return stack_pictures(items)
+
+    def forward(self, module: Any, inputs: Any) -> Any:
+        """Scales the frames as ImageNet's networks expect them, then runs the network."""
+        return module(scale_pictures(inputs, _CENTRE, _SPREAD))
 
     def postprocess(self, outputs: torch.Tensor, count: int) -> Sequence[Any]:
         """One {"label", "probability"} per frame; without labels in the manifest the label is the index."""

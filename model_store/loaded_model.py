@@ -1,5 +1,6 @@
 """One loaded version, ready to answer batches. Knows no torch: what needs it is handed in as a `Runtime`."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -44,12 +45,18 @@ class LoadedModel:
         self.module = module
         self._runtime = runtime
         self._non_finite: NonFinite = non_finite
+        self._stages = [0.0, 0.0, 0.0]
         self._vectorised = type(model).preprocess_batch is not InferenceModel.preprocess_batch
 
     @property
     def sees_payload_only(self) -> bool:
         """True when the class declares `cacheable`: it is held to that, so keys and request ids are kept from it."""
         return self.model.cacheable
+
+    @property
+    def stages_ms(self) -> Sequence[float]:
+        """Of the last run: preprocess and collate; copy and forward; postprocess and JSON. Milliseconds."""
+        return self._stages
 
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None] = _ignore) -> list[Answer]:
         """Answer every record, in order: JSON bytes, or a RecordError for a record that is itself at fault.
@@ -58,7 +65,10 @@ class LoadedModel:
         that a crash can be laid at a door. Raises ModelStageError when forward, collate or postprocess fails.
         """
         answers: list[Answer | None] = [None] * len(payloads)
-        for indices, inputs in self._batch_inputs(payloads, answers, progress):
+        began = time.perf_counter()
+        groups = self._batch_inputs(payloads, answers, progress)
+        self._stages = [(time.perf_counter() - began) * 1000, 0.0, 0.0]
+        for indices, inputs in groups:
             progress(WHOLE_BATCH)
             limit = payloads[indices[0]].limits.result_bytes
             for index, answer in zip(indices, self._answer(inputs, len(indices)), strict=True):
@@ -122,17 +132,20 @@ class LoadedModel:
             raise ModelStageError(Stage.PREPROCESS, error) from error
 
     def _answer(self, inputs: Any, count: int) -> list[Answer]:
-        stage = Stage.MODEL
+        stage, began = Stage.MODEL, time.perf_counter()
         try:
             with self._runtime.inference():
                 outputs = self.model.forward(self.module, self._runtime.to_device(inputs))
                 outputs = self._runtime.to_host(outputs)
-                stage = Stage.POSTPROCESS
+                stage, ran = Stage.POSTPROCESS, time.perf_counter()
                 answers = self.model.postprocess(outputs, count)
                 _check_count(answers, count)
-                return encode_answers(answers, self._non_finite)
+                encoded = encode_answers(answers, self._non_finite)
         except Exception as error:
             raise ModelStageError(stage, error) from error
+        self._stages[1] += (ran - began) * 1000
+        self._stages[2] += (time.perf_counter() - ran) * 1000
+        return encoded
 
 
 def _refuse_large(limit: int) -> RecordError:

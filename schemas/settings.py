@@ -99,6 +99,11 @@ class TopicSettings(_Group):
         """The priorities in use, most urgent first."""
         return tuple(sorted({self.priorities.get(topic, 0) for topic in self.requests}))
 
+    @property
+    def least_urgent(self) -> str:
+        """Where bulk work goes: the topic of the lowest priority, the last of several."""
+        return max(reversed(self.requests), key=lambda topic: self.priorities.get(topic, 0))
+
     @model_validator(mode="after")
     def _known_priorities(self) -> "TopicSettings":
         unknown = sorted(set(self.priorities) - set(self.requests))
@@ -348,6 +353,16 @@ class Settings(BaseSettings):
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+URGENT_SLOTS = 2
+"""With several lanes, the slots of a model instance that only the most urgent lane may take: while an urgent batch runs
+another can wait in front of all others, and none ever waits behind more than the one that runs."""
+
+
+def urgent_slots(settings: Settings) -> int:
+    """Slots of each model instance that are kept for urgent batches, beside `batching.slots`."""
+    return URGENT_SLOTS if len(settings.topics.lanes) > 1 else 0
 
 
 def instances_per_member(settings: Settings) -> int:

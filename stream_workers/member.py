@@ -90,7 +90,7 @@ class Reporter:
             self._link.serve(change)
         self._meet_refusals(parts)
         active = parts.pool.active_version()
-        parts.metrics.member.pointer_epoch.set(active.epoch if active else 0)
+        parts.metrics.member.note_version(active.version if active else "", active.epoch if active else 0)
         parts.metrics.member.pointer_stale.set(self._follower.stale_seconds())
         reasons = self._reasons(parts)
         self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())

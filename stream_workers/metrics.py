@@ -22,6 +22,7 @@ _KINDS = {
     Rejected: "dead_letter",
     Skipped: "skipped",
 }
+_PARTS = ("decode", "forward", "encode")
 _SAMPLES_PER_COMMIT = 16
 
 
@@ -43,6 +44,9 @@ class DeliveryMetrics:
             "headrace_latency_seconds", "From a record's append time to the commit of its outcome; sampled.", ["lane"]
         )
         self.commit_seconds = seconds("headrace_commit_seconds", "One commit of outcomes and offsets.")
+        self.produce_seconds = seconds(
+            "headrace_produce_seconds", "Encoding the outcomes of one commit and handing them to the client."
+        )
         self.commit_records = Histogram(
             "headrace_commit_records", "Outcomes of one commit.", buckets=(*_SIZES, 4096, 16384), registry=registry
         )
@@ -52,6 +56,7 @@ class DeliveryMetrics:
     def note_commit(self, commit: Commit, wall_now: float) -> None:
         """Outcomes became durable. Latency is sampled to stay cheap."""
         self.commit_seconds.observe(commit.seconds)
+        self.produce_seconds.observe(commit.produce_seconds)
         self.commit_records.observe(len(commit.items))
         counts = Count((type(item.outcome), item.priority) for item in commit.items)
         for (kind, lane), count in counts.items():
@@ -74,6 +79,9 @@ class BatchMetrics:
         self.batch_size = Histogram("headrace_batch_size", "Records per batch.", buckets=_SIZES, registry=registry)
         self.queue_wait = seconds("headrace_queue_wait_seconds", "Wait of a batch's first record.", ["lane"])
         self.model_seconds = seconds("headrace_model_seconds", "One batch in the model process.")
+        self.stage_seconds = seconds(
+            "headrace_stage_seconds", "Parts of a batch in the model process: decode, forward, encode.", ["part"]
+        )
         self.failed_runs = counter("headrace_failed_runs", "Batches that failed.", ["reason"])
         self.cost = counter("headrace_batch_cost", "Cost of the records in batches, by batching.cost.")
         self.padded_cost = counter(
@@ -97,6 +105,8 @@ class BatchMetrics:
     def note_answered(self, answered: BatchAnswered) -> None:
         """A batch came back with an outcome per record."""
         self.model_seconds.observe(answered.model_ms / 1000)
+        for part, milliseconds in zip(_PARTS, answered.stages_ms, strict=False):
+            self.stage_seconds.labels(part).observe(milliseconds / 1000)
 
     def note_waiting(self, in_flight: int, queued: int, oldest_polled_at: Mapping[int, float], now: float) -> None:
         """How much waits and runs at this moment."""
@@ -121,6 +131,8 @@ class MemberMetrics:
         self.fenced = gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.")
         self.breaker = gauge("headrace_breaker_open", "1 while the model fails on everything.")
         self.refused_versions = counter("headrace_refused_versions", "Versions that could not be loaded.")
+        self.version = gauge("headrace_active_version", "1 for the version that new batches meet.", ["version"])
+        self._version = ""
         self.pointer_epoch = gauge("headrace_pointer_epoch", "Epoch of the version in use.")
         self.pointer_stale = gauge("headrace_pointer_stale_seconds", "Since the active version was last read.")
 
@@ -128,6 +140,17 @@ class MemberMetrics:
         """The assignment changed."""
         self.rebalances.labels(event).inc()
         self.partitions.set(partitions)
+
+    def note_version(self, version: str, epoch: int) -> None:
+        """New batches meet this version now; an empty name is none."""
+        self.pointer_epoch.set(epoch)
+        if version == self._version:
+            return
+        if self._version:
+            self.version.remove(self._version)
+        if version:
+            self.version.labels(version).set(1)
+        self._version = version
 
     def note_held(self, held_bytes: int, paused: int) -> None:
         """The byte budget was balanced."""

@@ -17,6 +17,11 @@ MOST_URGENT, LEAST_URGENT = 0, 9
 """The range of priorities."""
 
 
+def most_passed_over(share: float) -> int:
+    """Batches of more urgent lanes that may go before one that waits, so that its lane keeps this share of them."""
+    return math.ceil(1 / share) - 1
+
+
 class Batcher:
     """The lanes and the release rule. Not thread-safe: one thread owns it."""
 
@@ -25,7 +30,7 @@ class Batcher:
         limits = {MOST_URGENT: lanes} if isinstance(lanes, BatchLimits) else lanes
         self._lanes = {priority: Lane(limits[priority]) for priority in sorted(limits)}
         self._only = next(iter(self._lanes.values())) if len(self._lanes) == 1 else None
-        self._most_passed_over = math.ceil(1 / share) - 1
+        self._most_passed_over = most_passed_over(share)
         self._passed_over = dict.fromkeys(self._lanes, 0)
 
     def __len__(self) -> int:

@@ -143,6 +143,12 @@ class Run(Message, frozen=True, tag="run"):
     content_types: list[str]
     keys: list[bytes | None]
     request_ids: list[str]
+    priority: int = 0
+    """Orders that wait are run by priority, 0 first, then as they came."""
+    most_passed_over: int = 0
+    """An order before which so many later ones have gone is the next."""
+    deadlines_ms: list[int] = []
+    """Epoch milliseconds by record, 0 for none; empty when no record has one."""
 
 
 # -- model process to member -------------------------------------------------------------------------------------------
@@ -166,6 +172,10 @@ class Fault(Message, frozen=True):
     message: str
 
 
+EXPIRED_CODE = "expired"
+"""The code of a fault that is none: the record's deadline had passed when its batch began, so it was not run."""
+
+
 class Done(Message, frozen=True, tag="done"):
     """A batch ran. Outputs lie one after the other in `outputs`; a refused record has length 0 and a fault."""
 
@@ -174,6 +184,8 @@ class Done(Message, frozen=True, tag="done"):
     faults: list[Fault]
     model_ms: float
     outputs: bytes
+    stages_ms: list[float] = []
+    """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
 
 
 class RecordDone(Message, frozen=True, tag="record"):

@@ -12,8 +12,9 @@ from schemas.records import Stage
 from schemas.settings import LimitSettings
 from stream_workers.links.framing import MAX_DATA_BYTES
 from stream_workers.links.input_ring import InputRing
-from stream_workers.links.messages import Done, Fault, Message, Raised, RecordDone, Run
+from stream_workers.links.messages import EXPIRED_CODE, Done, Fault, Message, Raised, RecordDone, Run
 
+_EXPIRED = RecordError(Stage.VALIDATE, EXPIRED_CODE, "", "")
 _ROOM_FOR_REST = 16 << 20  # of a frame: lengths, faults and numbers beside the outputs
 
 
@@ -24,6 +25,10 @@ class Answers(Protocol):
     def sees_payload_only(self) -> bool:
         """True when records are run without their key and id."""
 
+    @property
+    def stages_ms(self) -> Sequence[float]:
+        """What the stages of the last run took."""
+
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
         """Answer every record in order; raises ModelStageError."""
 
@@ -31,10 +36,13 @@ class Answers(Protocol):
 class BatchRunner:
     """Turns each `Run` into the messages that answer it. Whatever the model raises becomes a message."""
 
-    def __init__(self, model: Answers, ring: InputRing, limits: LimitSettings) -> None:
+    def __init__(
+        self, model: Answers, ring: InputRing, limits: LimitSettings, wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self._model = model
         self._ring = ring
         self._limits = limits
+        self._wall_clock = wall_clock
 
     def run(self, order: Run) -> Iterator[Message]:
         """Yield the answers: one message, or in isolated mode one per record and a last one.
@@ -52,7 +60,7 @@ class BatchRunner:
     def _run_together(self, order: Run) -> Message:
         began = time.perf_counter()
         try:
-            answers = self._answer(self._payloads(order), self._ring.touch)
+            answers = self._answer_in_time(order) if order.deadlines_ms else self._answer_all(order)
         except ModelStageError as error:
             return _raised(order.batch_id, error.stage, error.cause_class, str(error))
         except BaseException as error:  # noqa: BLE001 - user code: even a SystemExit is an answer to this batch
@@ -63,13 +71,34 @@ class BatchRunner:
         began = time.perf_counter()
         for index, payload in enumerate(self._payloads(order)):
             self._ring.touch(index)
-            answer = self._answer_alone(payload, index)
+            answer = _EXPIRED if self._is_late(order, index) else self._answer_alone(payload, index)
             if isinstance(answer, bytes):
                 yield RecordDone(order.batch_id, index, answer, None)
             else:
                 yield RecordDone(order.batch_id, index, b"", _fault(index, answer))
             self._ring.count_answer()
         yield Done(order.batch_id, [], [], (time.perf_counter() - began) * 1000, b"")
+
+    def _answer_all(self, order: Run) -> list[bytes | RecordError]:
+        return self._answer(self._payloads(order), self._ring.touch)
+
+    def _answer_in_time(self, order: Run) -> list[bytes | RecordError]:
+        """Leave out what has expired while the batch waited: nobody wants it, and it would cost the others its time."""
+        now_ms = self._wall_clock() * 1000
+        alive = [index for index, deadline in enumerate(order.deadlines_ms) if not deadline or deadline > now_ms]
+        if len(alive) == len(order.lengths):
+            return self._answer_all(order)
+        payloads = self._payloads(order)
+        answers: list[bytes | RecordError] = [_EXPIRED] * len(payloads)
+        if alive:
+            found = self._answer([payloads[index] for index in alive], lambda at: self._ring.touch(_place(alive, at)))
+            for index, answer in zip(alive, found, strict=True):
+                answers[index] = answer
+        return answers
+
+    def _is_late(self, order: Run, index: int) -> bool:
+        deadline = order.deadlines_ms[index] if order.deadlines_ms else 0
+        return bool(deadline) and deadline <= self._wall_clock() * 1000
 
     def _answer_alone(self, payload: Payload, index: int) -> bytes | RecordError:
         try:
@@ -111,7 +140,13 @@ class BatchRunner:
         if sum(lengths) > MAX_DATA_BYTES - _ROOM_FOR_REST:
             text = f"the answers have {sum(lengths)} bytes together, more than one message holds"
             return _raised(batch_id, Stage.POSTPROCESS, "PayloadTooLargeError", text)
-        return Done(batch_id, lengths, faults, model_ms, b"".join(outputs))  # type: ignore[arg-type]  # as above
+        stages_ms = [round(ms, 3) for ms in self._model.stages_ms]
+        return Done(batch_id, lengths, faults, model_ms, b"".join(outputs), stages_ms)  # type: ignore[arg-type]  # as above
+
+
+def _place(alive: Sequence[int], at: int) -> int:
+    """From an index among the records that run to the record's place in its batch; marks for all of them stay."""
+    return alive[at] if at >= 0 else at
 
 
 def _spread(values: list, count: int) -> list:  # type: ignore[type-arg]  # content types or keys

@@ -18,7 +18,12 @@ class RecordRefused:
     message: str
 
 
-RecordOutcome = bytes | RecordRefused
+@dataclass(frozen=True, slots=True)
+class RecordExpired:
+    """The record's deadline had passed when its batch began: it never reached the model."""
+
+
+RecordOutcome = bytes | RecordRefused | RecordExpired
 """One record's answer is its JSON text itself: no object per record on the hot path."""
 
 
@@ -30,6 +35,8 @@ class BatchAnswered:
     outcomes: Sequence[RecordOutcome]
     version: ServedVersion
     model_ms: float
+    stages_ms: Sequence[float] = ()
+    """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from stream_workers.links.messages import (
     Message,
     OpenSession,
     Ready,
-    Run,
     ToModel,
     decode,
     encode,
@@ -32,6 +31,7 @@ from stream_workers.links.messages import (
 from stream_workers.links.parent_death import die_with_parent
 from stream_workers.pipeline.batch_runner import BatchRunner
 from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
+from stream_workers.pipeline.order_queue import OrderQueue
 
 NICENESS = 5
 """Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
@@ -44,20 +44,22 @@ class Session:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(True)
         self._reader = FrameReader(MAX_DATA_BYTES)
+        self.orders = OrderQueue()
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
 
-    def receive(self) -> list[Run]:
-        """Return the batches that have arrived. Raises LinkClosedError or FrameError."""
+    def receive(self) -> None:
+        """Take in the batches that have arrived. Raises LinkClosedError or FrameError."""
         try:
             data = self._socket.recv(READ_BYTES)
         except OSError as error:
             raise LinkClosedError(f"data socket: {error.strerror}") from error
         if not data:
             raise LinkClosedError("data socket: the member closed it")
-        return [decode(run_decoder, body) for body in self._reader.feed(data)]
+        for body in self._reader.feed(data):
+            self.orders.add(decode(run_decoder, body))
 
     def send(self, message: Message) -> None:
         """Send one answer. Raises LinkClosedError."""
@@ -87,11 +89,13 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in self._selector.select()}
+            busy = self._session is not None and len(self._session.orders) > 0
+            ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
             if self._channel in ready:
                 self._take_orders()
             elif self._session is not None:
-                self._answer(self._session)
+                # One batch a turn: what has come in the meantime may be more urgent than what waits.
+                self._answer(self._session, can_read=self._session in ready)
 
     def _take_orders(self) -> None:
         for message, descriptors in self._channel.receive():
@@ -109,10 +113,12 @@ class ModelServer:
         except LinkClosedError:
             self._close_session()
 
-    def _answer(self, session: Session) -> None:
+    def _answer(self, session: Session, *, can_read: bool) -> None:
         try:
-            for order in session.receive():
-                for message in self._runner.run(order):
+            if can_read:
+                session.receive()
+            if session.orders:
+                for message in self._runner.run(session.orders.take()):
                     session.send(message)
         except (LinkClosedError, FrameError):
             self._close_session()

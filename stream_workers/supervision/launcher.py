@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 
 from schemas.configuration import dump_settings
-from schemas.settings import ENV_PREFIX, Settings
+from schemas.settings import ENV_PREFIX, Settings, urgent_slots
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.input_ring import create_ring, slot_bytes_for
 from stream_workers.links.messages import (
@@ -72,7 +72,7 @@ class Launcher:
 
     def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
         """Start a model process and order the version."""
-        model, slots = self._settings.model, self._settings.batching.slots
+        model, slots = self._settings.model, self._settings.batching.slots + urgent_slots(self._settings)
         slot_bytes = slot_bytes_for(self._settings)
         ring = create_ring(slots, slot_bytes)
         try:

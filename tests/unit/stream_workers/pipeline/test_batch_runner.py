@@ -7,7 +7,7 @@ from model_store.payloads import Payload
 from schemas.records import Stage
 from schemas.settings import LimitSettings
 from stream_workers.links.input_ring import IDLE, PAGE_BYTES, InputRing, create_ring
-from stream_workers.links.messages import Done, Fault, Message, Raised, RecordDone, Run
+from stream_workers.links.messages import EXPIRED_CODE, Done, Fault, Message, Raised, RecordDone, Run
 from stream_workers.pipeline.batch_runner import BatchRunner
 
 REFUSED = RecordError(Stage.PREPROCESS, "invalid_input", "InvalidInputError", "no")
@@ -18,6 +18,8 @@ class Upper:
 
     def __init__(self) -> None:
         self.seen: list[Payload] = []
+        self.stages_ms = [1.0, 2.0, 3.0]
+        self.sees_payload_only = False
 
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
         self.seen += payloads
@@ -71,6 +73,17 @@ def test_each_record_comes_with_its_type_key_and_id(ring: InputRing) -> None:
     ]
 
 
+def test_a_model_that_declares_to_see_the_payload_only_is_held_to_it(ring: InputRing) -> None:
+    model = Upper()
+    model.sees_payload_only = True
+    ring.write(0, b"ab")
+    list(BatchRunner(model, ring, LimitSettings()).run(Run(1, 0, False, [1, 1], ["text/plain"], [b"k"], ["x", "y"])))
+    assert [(one.content_type, bytes(one.data), one.key, one.request_id) for one in model.seen] == [
+        ("text/plain", b"a", None, ""),
+        ("text/plain", b"b", None, ""),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "stage", "error_class"),
     [(b"boom", "model", "RuntimeError"), (b"bye", "model", "SystemExit"), (b"lost", "model", "ValueError")],
@@ -108,3 +121,22 @@ def test_a_result_that_is_too_large_is_the_fault_of_its_record(ring: InputRing) 
     assert isinstance(done, Done)
     assert [(fault.index, fault.code, fault.stage) for fault in done.faults] == [(0, "too_large", "postprocess")]
     assert done.outputs == b"A"
+
+
+def test_what_has_expired_when_its_batch_begins_never_reaches_the_model(ring: InputRing) -> None:
+    for isolated in (False, True):
+        model = Upper()
+        ring.write(0, b"abc")
+        order = Run(1, 0, isolated, [1, 1, 1], ["text/plain"], [b"k"], ["x", "y", "z"], deadlines_ms=[0, 1000, 1001])
+        messages = list(BatchRunner(model, ring, LimitSettings(), wall_clock=lambda: 1.0).run(order))
+        assert [bytes(one.data) for one in model.seen] == [b"a", b"c"]
+        faults = messages[0].faults if isinstance(messages[0], Done) else [one.fault for one in messages[:-1]]  # type: ignore[union-attr]  # isolated: a message per record
+        assert [(fault.index, fault.code) for fault in faults if fault] == [(1, EXPIRED_CODE)]
+
+
+def test_a_batch_of_expired_records_runs_nothing(ring: InputRing) -> None:
+    model = Upper()
+    order = Run(1, 0, False, [0, 0], ["text/plain"], [b"k"], ["x", "y"], deadlines_ms=[1, 1])
+    (done,) = BatchRunner(model, ring, LimitSettings(), wall_clock=lambda: 1.0).run(order)
+    assert isinstance(done, Done)
+    assert (len(done.faults), model.seen) == (2, [])
