@@ -340,14 +340,22 @@ class Settings(BaseSettings):
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed batching.max_batch_bytes"
                 f" ({self.batching.max_batch_bytes}): such a record could never enter a batch"
             )
-        if self.cache.enabled and self.cache.redis and not self.redis.url.get_secret_value():
-            raise ValueError("cache.redis needs redis.url, which is not set")
+        self._check_cache()
         if self.limits.payload_bytes > self.worker.queue_bytes:
             raise ValueError(
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed worker.queue_bytes"
                 f" ({self.worker.queue_bytes}): such a record could never be queued"
             )
         return self
+
+    def _check_cache(self) -> None:
+        if self.cache.enabled and self.cache.redis and not self.redis.url.get_secret_value():
+            raise ValueError("cache.redis needs redis.url, which is not set")
+        if self.cache.enabled and self.cache.max_output_bytes > self.limits.result_bytes:
+            raise ValueError(
+                f"cache.max_output_bytes ({self.cache.max_output_bytes}) must not exceed limits.result_bytes"
+                f" ({self.limits.result_bytes}): no answer is that large"
+            )
 
 
 def cores() -> int:

@@ -71,12 +71,7 @@ class AnswerCache(NoAnswerCache):
             self._results[Found.UNDECLARED] += len(items)
             found.to_queue = list(items)
         else:
-            keys_to_ask: list[bytes] = []
-            for item in items:
-                self._look_up_one(item, identity, found, keys_to_ask, now)
-            if keys_to_ask and self._remote is not None and not self._remote.ask(keys_to_ask):
-                for key in keys_to_ask:
-                    self._miss(self._asked.pop(key), found)
+            self._look_up_all(items, identity, found, now)
         self._report()
         return found
 
@@ -124,24 +119,28 @@ class AnswerCache(NoAnswerCache):
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    def _look_up_one(
-        self, item: WorkItem, identity: bytes, found: Recalled, keys_to_ask: list[bytes], now: float
-    ) -> None:
-        payload = item.request.payload or b""
-        sampled = self._watch.is_sampled(payload)
-        if self._watch.bypasses and not sampled:
-            self._results[Found.BYPASSED] += 1
-            found.to_queue.append(item)
-            return
-        key = identity + digest_of(item.request.content_type, payload)
-        result = self._place(item, key, found, now)
-        if result is not Found.MISS:
-            self._count(result, sampled=sampled)
-        elif self._remote is not None and key not in self._asked:
-            self._asked[key] = _Asked(item, now + self._wait_seconds, sampled)
-            keys_to_ask.append(key)
-        else:
-            self._miss(_Asked(item, now, sampled), found)
+    def _look_up_all(self, items: Sequence[WorkItem], identity: bytes, found: Recalled, now: float) -> None:
+        is_sampled, bypassed = self._watch.is_sampled, 0
+        keys_to_ask: list[bytes] = []
+        for item in items:
+            sampled = is_sampled(item.request.payload or b"")
+            if self._watch.bypasses and not sampled:
+                bypassed += 1
+                found.to_queue.append(item)
+                continue
+            key = identity + digest_of(item.request.content_type, item.request.payload or b"")
+            result = self._place(item, key, found, now)
+            if result is not Found.MISS:
+                self._count(result, sampled=sampled)
+            elif self._remote is not None and key not in self._asked:
+                self._asked[key] = _Asked(item, now + self._wait_seconds, sampled)
+                keys_to_ask.append(key)
+            else:
+                self._miss(_Asked(item, now, sampled), found)
+        self._results[Found.BYPASSED] += bypassed
+        if keys_to_ask and self._remote is not None and not self._remote.ask(keys_to_ask):
+            for key in keys_to_ask:
+                self._miss(self._asked.pop(key), found)
 
     def _place(self, item: WorkItem, key: bytes, found: Recalled, now: float) -> Found:
         """Answer it, have it follow another one, or say that it must be answered: a miss."""

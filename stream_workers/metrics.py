@@ -170,7 +170,8 @@ class CacheMetrics:
     def note(self, results: Mapping[Found, int], faults: Mapping[str, int], held_bytes: int) -> None:
         """Records were looked up."""
         for result, count in results.items():
-            self.lookups.labels(result.value).inc(count)
+            if count:
+                self.lookups.labels(result.value).inc(count)
         for reason, count in faults.items():
             self.faults.labels(reason).inc(count)
         self.held_bytes.set(held_bytes)

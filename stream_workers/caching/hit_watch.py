@@ -8,7 +8,6 @@ fro after one.
 
 SAMPLE_OF = 16
 WINDOW = 128
-_SAMPLED_BYTES = 64
 _LONGEST_SILENCE = 32 * SAMPLE_OF
 
 
@@ -27,7 +26,7 @@ class HitWatch:
 
         About 64 bytes from all over the payload decide, by Python's hash, which is keyed anew in every process.
         """
-        if (hash(payload[:: len(payload) // _SAMPLED_BYTES or 1]) + self._turn) % SAMPLE_OF == 0:
+        if (hash(payload[:: len(payload) // 64 or 1]) + self._turn) % SAMPLE_OF == 0:
             self._silence = 0
             return True
         self._silence += 1

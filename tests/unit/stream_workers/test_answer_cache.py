@@ -192,6 +192,16 @@ def test_when_the_first_is_refused_all_others_meet_the_model_at_once() -> None:
     assert rig.cache.sweep(11.0).to_queue == [second, third]
 
 
+def test_followers_of_a_refused_leader_go_with_their_partition_too() -> None:
+    rig = Rig()
+    first, gone, left = rig.record(partition=0), rig.record(partition=1), rig.record(partition=2)
+    rig.cache.look_up([first, gone, left], 10.0)
+    first.outcome = Rejected(TROUBLE, ServedVersion("m", "v1", 1))
+    rig.cache.note_answers([first], 11.0)
+    rig.cache.drop(("requests", 1))
+    assert rig.cache.sweep(11.0).to_queue == [left]
+
+
 def test_a_follower_whose_deadline_has_passed_keeps_its_outcome() -> None:
     rig = Rig()
     first, second = rig.record(), rig.record()
