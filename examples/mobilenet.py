@@ -32,6 +32,8 @@ def build_mobilenet(seed: int = 0) -> torch.nn.Module:
 class MobileNetClassifier(InferenceModel):
     """Takes a JPEG or PNG frame; answers the class with the largest score, and its probability."""
 
+    cacheable = True
+
     def build(self) -> torch.nn.Module:
         """See :class:`InferenceModel`."""
         return build_mobilenet()

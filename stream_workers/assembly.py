@@ -4,8 +4,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from schemas.settings import BatchingSettings, Delivery, Settings, instances_per_member
+from stream_workers.answer_cache import AnswerCache
+from stream_workers.answer_courier import AnswerCourier, AnswerDoor
 from stream_workers.batching.adaptive_wait import AdaptiveWait
 from stream_workers.batching.batcher import MOST_URGENT, Batcher
 from stream_workers.batching.commit_pace import CommitPace
@@ -25,7 +28,7 @@ from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
 from stream_workers.kafka.outcome_writers import IdempotentWriter, OutcomeWriter, TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
-from stream_workers.metrics import WorkerMetrics, new_registry
+from stream_workers.metrics import CacheMetrics, WorkerMetrics, new_registry
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.contract import ModelPool
 from stream_workers.rebalancing import PartitionLifecycle
@@ -72,6 +75,8 @@ def build_parts(
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,
     )
+    if settings.cache.enabled:
+        parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
     parts.metrics.member.retirements.set_function(lambda: writer.retirements)
     parts.metrics.member.fenced.set_function(lambda: parts.ledger.fenced)
     parts.metrics.member.breaker.set_function(lambda: parts.breaker.is_open)
@@ -105,6 +110,18 @@ def choose_wait(settings: Settings) -> WaitPolicy:
     if batching.max_wait_ms == "auto":
         return AdaptiveWait(instances_per_member(settings), batching.max_batch_size)
     return FixedWait(batching.max_wait_ms / 1000)
+
+
+def _answer_cache(settings: Settings, pool: ModelPool, metrics: CacheMetrics) -> AnswerCache:
+    remote = AnswerCourier(partial(_connect_result_cache, settings)) if settings.cache.redis else None
+    return AnswerCache(settings.cache, pool, metrics, remote)
+
+
+def _connect_result_cache(settings: Settings) -> AnswerDoor:
+    # On the courier's thread: the Redis client takes most of a second to import.
+    from stream_workers.result_cache import ResultCache  # noqa: PLC0415 - see above
+
+    return ResultCache(settings.redis, settings.cache)
 
 
 def _batch_span(settings: Settings, topic: str, partition: int, offset: int) -> tuple[int, int]:

@@ -83,7 +83,8 @@ class Reporter:
 
     def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:
         """From the loop: two times a second."""
-        del in_flight
+        waiting, oldest = len(parts.batcher), parts.batcher.oldest_polled_at()
+        parts.metrics.batching.note_waiting(len(in_flight), waiting, oldest, parts.clock())
         change = self._follower.take_change()
         if change is not None:
             _log.info("version wanted", version=change.version, epoch=change.epoch)

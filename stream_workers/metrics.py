@@ -7,6 +7,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, Superseded, WorkItem
+from stream_workers.caching.recall import Found
 from stream_workers.kafka.settlement import Commit
 from stream_workers.pipeline.contract import BatchAnswered
 
@@ -157,6 +158,25 @@ class MemberMetrics:
         self.paused.set(paused)
 
 
+class CacheMetrics:
+    """What the result cache had, and what went wrong with it. All zero while it is off."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.lookups = counter("headrace_cache_lookups", "Records by what the result cache had for them.", ["result"])
+        self.faults = counter("headrace_cache_faults", "Exchanges with Redis that came to nothing.", ["reason"])
+        self.held_bytes = Gauge("headrace_cache_bytes", "Answers held in memory.", registry=registry)
+
+    def note(self, results: Mapping[Found, int], faults: Mapping[str, int], held_bytes: int) -> None:
+        """Records were looked up."""
+        for result, count in results.items():
+            if count:
+                self.lookups.labels(result.value).inc(count)
+        for reason, count in faults.items():
+            self.faults.labels(reason).inc(count)
+        self.held_bytes.set(held_bytes)
+
+
 class WorkerMetrics:
     """Counts what one member does. Labels are bounded: kinds, reasons, lanes and codes, never a stream or an id."""
 
@@ -165,6 +185,7 @@ class WorkerMetrics:
         self.delivery = DeliveryMetrics(registry)
         self.batching = BatchMetrics(registry)
         self.member = MemberMetrics(registry)
+        self.cache = CacheMetrics(registry)
 
     def note_polled(self, items: Sequence[WorkItem]) -> None:
         """Records entered the ledger."""

@@ -23,6 +23,8 @@ _CENTRE, _SPREAD = [0.498 * 255] * 3, [0.502 * 255] * 3
 class EfficientNetLite(InferenceModel):
     """`options.variant` is lite0, lite1 or lite2, and decides the input side: 224, 240 or 260 pixels."""
 
+    cacheable = True
+
     @property
     def variant(self) -> str:
         """The member of the family. Raises ManifestError when the manifest names none."""

@@ -158,6 +158,8 @@ class Ready(Message, frozen=True, tag="ready"):
     """The first message of a session: nothing of an earlier session is read or sent any more."""
 
     version: ServedVersion
+    answer_identity: bytes = b""
+    """See :mod:`stream_workers.pipeline.answer_identity`."""
 
 
 class Fault(Message, frozen=True):

@@ -8,14 +8,16 @@ from model_store.local_cache import CachedFile, LocalCache
 from model_store.store import ModelStore
 from schemas.settings import LimitSettings
 from stream_workers.links.messages import LoadOrder
+from stream_workers.pipeline.answer_identity import answer_identity
 
 
 class WarmModel:
     """A loaded version with the cached file that it is mapped from, which stays in the cache as long as this lives."""
 
-    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int) -> None:
+    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int, answer_identity: bytes) -> None:
         self.model = model
         self.warmed = warmed
+        self.answer_identity = answer_identity
         self._weights = weights
 
 
@@ -27,7 +29,8 @@ def load_warm(order: LoadOrder) -> WarmModel:
     weights = LocalCache(Path(order.cache_dir), order.cache_bytes).fetch_weights(resolved)
     non_finite = cast("Literal['reject', 'allow']", order.non_finite)
     model = load_model(weights.path, resolved.manifest, order.classes, order.device, order.threads, non_finite)
-    return WarmModel(model, weights, model.warm_up(order.max_batch_size))
+    identity = answer_identity(order, resolved.manifest, type(model.model))
+    return WarmModel(model, weights, model.warm_up(order.max_batch_size), identity)
 
 
 def decode_limits(order: LoadOrder) -> LimitSettings:

@@ -12,7 +12,6 @@ import time
 import traceback
 
 from schemas.errors import ConfigurationError, ModelStoreError, PipelineError, scrub
-from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, LinkClosedError, frame
 from stream_workers.links.input_ring import InputRing
@@ -77,9 +76,9 @@ class Session:
 class ModelServer:
     """Answers one session at a time. A new one ends the one before it, its unsent answers included."""
 
-    def __init__(self, channel: ControlChannel[ToModel], version: ServedVersion, ring: InputRing, runner: BatchRunner):
+    def __init__(self, channel: ControlChannel[ToModel], ready: Ready, ring: InputRing, runner: BatchRunner):
         self._channel = channel
-        self._version = version
+        self._ready = ready
         self._ring = ring
         self._runner = runner
         self._session: Session | None = None
@@ -110,7 +109,7 @@ class ModelServer:
         self._selector.register(session, selectors.EVENT_READ)
         try:
             # Until the member reads this, it writes to no slot: an old batch may have been reading one till now.
-            session.send(Ready(self._version))
+            session.send(self._ready)
         except LinkClosedError:
             self._close_session()
 
@@ -145,7 +144,8 @@ def main(arguments: list[str]) -> int:
         warm = _load(channel, order)
         if warm is None:
             return 1
-        ModelServer(channel, order.version, ring, BatchRunner(warm.model, ring, decode_limits(order))).serve()
+        ready = Ready(order.version, warm.answer_identity)
+        ModelServer(channel, ready, ring, BatchRunner(warm.model, ring, decode_limits(order))).serve()
     except LinkClosedError:
         pass
     return 0

@@ -67,6 +67,8 @@ class Replica:
     ) -> None:
         self.instance = attach.instance
         self.version = attach.version
+        self.answer_identity = b""
+        """Known once it is ready."""
         self.is_ready = False
         self.is_gone = False
         """The data socket has ended; its batches wait for the reason why."""
@@ -183,6 +185,7 @@ class Replica:
     def _take(self, message: Outcome, now: float) -> BatchOutcome | None:
         if isinstance(message, Ready):
             self.is_ready, self._moved_at = True, now
+            self.answer_identity = message.answer_identity
             return None
         held = self._in_hand.get(message.batch_id)
         if held is None or not self.is_ready:
