@@ -1,0 +1,99 @@
+"""What every scenario is given, and what it gives."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from benchmarks.contestants.catalogue import CONTESTANTS, Contestant, Family, select_contestants
+from benchmarks.environments.environment import EnvironmentUnavailableError
+from benchmarks.figures import summarise
+from benchmarks.options import Options
+from benchmarks.report.section import Section, Skipped
+from benchmarks.runner.arena import Arena
+from benchmarks.runner.processes import ContestantFailedError
+from benchmarks.schedules import order_of_round
+from benchmarks.workloads.specification import Workload
+from schemas.settings import Settings
+
+_Found = TypeVar("_Found")
+_CAPACITY_RUNS = 3
+
+
+@dataclass
+class Context:
+    """The run of the suite, as scenarios see it."""
+
+    arena: Arena
+    options: Options
+    say: Callable[[str], None]
+    """Shows one line of progress."""
+    capacities: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Median records per second by workload and contestant, of what was measured in this run."""
+
+    def capacity(self, workload: Workload, contestant: Contestant) -> float:
+        """What a contestant can do, measured now if no scenario has done it. Raises as :meth:`Arena.measure`."""
+        key = (workload.name, contestant.name)
+        if key not in self.capacities:
+            self.say(f"capacity of {contestant.name} on {workload.name}")
+            count = workload.ladder[min(1, len(workload.ladder) - 1)]
+            runs = 1 if self.options.is_check else _CAPACITY_RUNS
+            rates = [self.arena.measure(workload, contestant, count).per_second for _ in range(runs)]
+            self.capacities[key] = summarise(rates).median
+        return self.capacities[key]
+
+    def common_capacity(self, workload: Workload, contestants: Sequence[Contestant]) -> float:
+        """A rate that both Headrace and the best peer among `contestants` can hold: the lower of the two.
+
+        So neither is asked for more than it can do at the highest load.
+        """
+        rates: dict[Family, float] = {}
+        for one in contestants:
+            if one.family in (Family.HEADRACE, Family.PEER):
+                rates[one.family] = max(rates.get(one.family, 0.0), self.capacity(workload, one))
+        return min(rates.values(), default=0.0) or self.capacity(workload, contestants[0])
+
+    def rounds(
+        self, contestants: Sequence[Contestant], section: Section, play: Callable[[Contestant], _Found]
+    ) -> dict[str, list[_Found]]:
+        """Play alternating rounds. A contestant that fails once is out, and the section says why."""
+        found: dict[str, list[_Found]] = {one.name: [] for one in contestants}
+        rounds = 1 if self.options.is_check else self.options.rounds
+        for number in range(rounds):
+            for name in order_of_round(list(found), number):
+                self.say(f"{section.name}: round {number + 1} of {rounds}, {name}")
+                contestant = next(one for one in contestants if one.name == name)
+                try:
+                    found[name].append(play(contestant))
+                except (ContestantFailedError, EnvironmentUnavailableError) as error:
+                    self.say(f"{name}: {error}")
+                    section.skipped.append(Skipped(name, str(error)))
+                    del found[name]
+        return {name: values for name, values in found.items() if values}
+
+    def pick(self, names: Sequence[str]) -> list[Contestant]:
+        """The contestants of a scenario that has a field of its own, thinned out by `--contestants`."""
+        usual = [CONTESTANTS[name] for name in names] + list(self.options.overlays)
+        wanted = self.options.contestants
+        return select_contestants(wanted, self.options.overlays, core_only=False, quick=False) if wanted else usual
+
+
+class Scenario(Protocol):
+    """One question that the suite answers."""
+
+    @property
+    def name(self) -> str:
+        """As `--only` has it."""
+
+    def run(self, context: Context) -> Section:
+        """Measure and report; a failing contestant is no error."""
+
+
+def has_setting(path: str) -> bool:
+    """True when this Headrace knows a setting, `group` or `group.name`: scenarios of what is not there are skipped."""
+    model: Any = Settings
+    for part in path.split("."):
+        fields: Mapping[str, Any] = getattr(model, "model_fields", {})
+        if part not in fields:
+            return False
+        model = fields[part].annotation
+    return True
