@@ -5,6 +5,8 @@ topic, one after the other; the order turns with every round. Records are read a
 ids and answers are checked in every run.
 """
 
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -30,6 +32,8 @@ _PLAIN_COLUMNS = 160
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what was asked for, print it and write the report."""
     options = read_options(argv, list(SCENARIOS), QUICK)
+    # As Ctrl-C does: contestants are ended on the way out, and not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     terminal = Console()
     console = terminal if terminal.is_terminal else Console(width=_PLAIN_COLUMNS)
     began = time.monotonic()

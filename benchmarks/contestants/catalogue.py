@@ -17,7 +17,7 @@ class Family(enum.StrEnum):
     """Programs written by hand for confluent-kafka."""
     PEER = "peers"
     """Libraries that do it for you."""
-    HEADRACE = "headrace"
+    HEADRACE = "ours"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _peer(name: str, module: str, about: str, tuning: str, *, environment: str, 
 LIMITS = (
     Contestant(
         "model-alone", Family.LIMIT, f"{_MODULES}limits", "forward only, one-thread processes as many as cores",
-        is_core=True, is_quick=True, processes=_CORES, arguments=("model",),
+        is_quick=True, processes=_CORES, arguments=("model",),
     ),
     Contestant(
         "decode-and-model", Family.LIMIT, f"{_MODULES}limits", "decode, forward, encode; the same processes",
@@ -87,10 +87,10 @@ LIMITS = (
 LOOPS = (
     Contestant(
         "loop", Family.LOOP, f"{_MODULES}loop", "consume, answer, flush, commit; Pillow, torch's default threads",
-        is_tuned=DOCUMENTED, is_core=True, threads=ALL_THREADS,
+        is_tuned=DOCUMENTED, threads=ALL_THREADS,
     ),
     Contestant(
-        "two-processes", Family.LOOP, f"{_MODULES}loop", "the same loop tuned, one-thread processes as many as cores",
+        "loop-per-core", Family.LOOP, f"{_MODULES}loop", "the same loop tuned, one-thread processes as many as cores",
         is_core=True, is_quick=True, processes=_CORES,
     ),
     Contestant(
@@ -126,7 +126,7 @@ HEADRACE = (
         delivery=Delivery.EXACTLY_ONCE,
     ),
     Contestant(
-        "headrace-at-least-once", Family.HEADRACE, "", "at least once, settings of the workload", is_core=True,
+        "headrace-at-least-once", Family.HEADRACE, "", "at least once, settings of the workload",
     ),
     Contestant(
         "headrace-default", Family.HEADRACE, "", "exactly once, defaults but for the batch size",

@@ -12,7 +12,7 @@ from benchmarks.contestants.assignment import answer_headers, read_assignment
 
 WAIT_MS = 10
 COMMIT_SECONDS = 0.2
-_TUNED_PRODUCER = {"linger_ms": 20, "batch_size": 1 << 20, "buffer_memory": 256 << 20}
+_TUNED_PRODUCER = {"linger_ms": 20, "batch_size": 1 << 20}
 _TUNED_CONSUMER = {"max_partition_fetch_bytes": 8 << 20, "fetch_max_bytes": 64 << 20}
 
 

@@ -15,7 +15,7 @@ def main() -> None:
     kind, seconds = sys.argv[1], float(sys.argv[2])
     task = read_assignment()
     model = task.load_model()
-    payloads = list(model.task.payloads())
+    payloads = model.payloads
     batches = [payloads[start : start + task.batch_size] for start in range(0, len(payloads), task.batch_size)]
     # Only full batches: a short last one would make the model look slower than it is.
     batches = [batch for batch in batches if len(batch) == task.batch_size]

@@ -23,7 +23,7 @@ class TransportLoop(OverlappedLoop):
     def __init__(self, task: Assignment) -> None:
         super().__init__(task)
         step = task.load_model()
-        self._echo = Echo(step.answer(step.task.payloads()[:1])[0])
+        self._echo = Echo(step.answer(step.payloads[:1])[0])
 
     def load_model(self) -> Echo:
         """See :class:`OverlappedLoop`."""

@@ -83,7 +83,6 @@ class Arena:
 
     def __init__(self, stack: LocalStack, folder: Path, environments: Environments) -> None:
         self.bootstrap = stack.bootstrap
-        self.broker_pid = stack.broker_pid
         self.topics = Topics(stack.bootstrap)
         self.environments = environments
         self._folder = folder
@@ -126,8 +125,7 @@ class Arena:
         prepared = self.prepare(workload)
         requests = self._backlog(workload, prepared, count, variant)
         timeout = START_SECONDS + count / _LEAST_PER_SECOND
-        neighbours = Neighbours(self.broker_pid)
-        with neighbours, self.serving(workload, contestant, requests, variant.settings) as serving:
+        with self.serving(workload, contestant, requests, variant.settings) as serving, Neighbours() as neighbours:
             seen = watch(self.bootstrap, serving.results, count, timeout, serving.check)
         self.topics.drop(serving.results)
         stride = max(1, count // _COMPARED_ANSWERS)
@@ -141,8 +139,9 @@ class Arena:
         python = self._python(workload, contestant)
         assignment = self._assign(workload, contestant, "", "")
         contestant = dataclasses.replace(contestant, arguments=(*contestant.arguments, str(seconds)))
-        log, neighbours = self._log(assignment), Neighbours(self.broker_pid)
-        with neighbours, running(build_commands(contestant, python, log), self._file(assignment), log) as processes:
+        log = self._log(assignment)
+        commands = build_commands(contestant, python, log)
+        with running(commands, self._file(assignment), log) as processes, Neighbours() as neighbours:
             for process in processes:
                 process.wait(START_SECONDS + seconds)
         try:

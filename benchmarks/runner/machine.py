@@ -1,10 +1,9 @@
 """What the machine is, and what else runs on it."""
 
+import contextlib
 import os
 import platform
-import resource
 import time
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -37,28 +36,32 @@ def measure_idle_load() -> float:
     return (_busy_seconds() - before) / _SETTLE_SECONDS
 
 
-@dataclass
 class Neighbours:
-    """Processor time that others used between the two ends of a `with` block; ours is the broker's and our children's.
+    """Processor time that others use during a `with` block. Ours is what this process and its descendants use.
 
-    Children count once they were waited for, so the block must end after them.
+    Contestants must live through the block or be waited for by their parents: what ends as an orphan is foreign.
     """
 
-    broker_pid: int
-    foreign_cores: float = 0.0
+    def __init__(self) -> None:
+        self.foreign_cores = 0.0
 
     def __enter__(self) -> "Neighbours":
-        self._began, self._busy, self._ours = time.monotonic(), _busy_seconds(), self._our_seconds()
+        self._began, self._foreign = time.monotonic(), _busy_seconds() - _our_seconds()
         return self
 
     def __exit__(self, *_: object) -> None:
-        foreign = (_busy_seconds() - self._busy) - (self._our_seconds() - self._ours)
+        foreign = _busy_seconds() - _our_seconds() - self._foreign
         self.foreign_cores = max(0.0, foreign / (time.monotonic() - self._began))
 
-    def _our_seconds(self) -> float:
-        broker = psutil.Process(self.broker_pid).cpu_times()
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return float(broker.user + broker.system + sum(one.ru_utime + one.ru_stime for one in used))
+
+def _our_seconds() -> float:
+    ourselves = psutil.Process()
+    total = 0.0
+    for process in (ourselves, *ourselves.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def _busy_seconds() -> float:

@@ -12,7 +12,7 @@ from benchmarks.runner.arena import START_SECONDS, Variant
 from benchmarks.runner.open_loop import open_loop
 from benchmarks.scenarios.scenario import Context
 from benchmarks.schedules import Phase, order_of_round, schedule_arrivals
-from benchmarks.workloads.specification import FRAMES, SMALL, Workload
+from benchmarks.workloads.specification import FRAMES, Workload
 
 COLUMNS = ("workload", "batches", "records/s", "utilisation", "p50 ms", "p99 ms", "p99 - batch 1, ms", "x batch 1")
 _SECONDS, _CHECK_SECONDS = 4.0, 1.5
@@ -40,11 +40,10 @@ class Way:
 
 
 def ways_of(workload: Workload) -> list[Way]:
-    """Single records, two fixed sizes, and dynamic up to the larger of them."""
+    """Single records, fixed batches, and dynamic ones up to the same size."""
     largest = workload.batch_size
     return [
         Way("batch 1", 1, 0.0),
-        Way(f"fixed {largest // 4}", largest // 4, _FIXED_WAIT_MS),
         Way(f"fixed {largest}", largest, _FIXED_WAIT_MS),
         Way(f"dynamic, at most {largest}", largest, 10.0),
     ]
@@ -59,11 +58,11 @@ class Outcome:
 
 
 class Batching:
-    """The batching scenario, on frames and on small rows."""
+    """The batching scenario."""
 
     name = "batching"
 
-    def __init__(self, workloads: Sequence[Workload] = (FRAMES, SMALL)) -> None:
+    def __init__(self, workloads: Sequence[Workload] = (FRAMES,)) -> None:
         self._workloads = workloads
 
     def run(self, context: Context) -> Section:

@@ -26,7 +26,7 @@ COLUMNS = (
     "p99 highest",
     "unanswered",
 )
-FIELD = ("headrace", "overlapped", "two-processes", "mosec", "bytewax-tuned", "faust-tuned")
+FIELD = ("headrace", "overlapped", "mosec", "mosec-tuned", "bytewax-tuned")
 _LOAD_SECONDS, _CHECK_SECONDS = 4.0, 1.5
 _SETTLE_SECONDS = 0.5
 """Of each load, left out: until the pace is reached."""
@@ -66,7 +66,7 @@ class Latency:
             "p50 and p99 are medians of the rounds, p99.9 is that of all rounds together.",
             *_judge(section.rows),
         ]
-        section.charts.append(_chart(section, self._workload))
+        section.charts += [_chart(section, self._workload, column) for column in ("p99 ms", "p50 ms", "p99.9 ms")]
         return section
 
     def _play(self, context: Context, contestant: Contestant, capacity: float) -> Measured:
@@ -127,10 +127,10 @@ def _is_peer(name: str) -> bool:
     return name in CONTESTANTS and CONTESTANTS[name].family is Family.PEER
 
 
-def _chart(section: Section, workload: Workload) -> Chart:
+def _chart(section: Section, workload: Workload, column: str) -> Chart:
     series: dict[str, list[tuple[float, float]]] = {}
     for row in section.rows:
         load = float(str(row["load"]).rstrip("%"))
-        series.setdefault(str(row["contestant"]), []).append((load, float(row["p99 ms"])))
-    title = f"p99 from due to readable: {workload.title}"
-    return Chart("lines", title, "load, % of capacity", "p99, ms", series, is_logarithmic=True)
+        series.setdefault(str(row["contestant"]), []).append((load, float(row[column])))
+    title = f"{column.removesuffix(' ms')} from due to readable: {workload.title}"
+    return Chart("lines", title, "load, % of capacity", column, series, is_logarithmic=True)

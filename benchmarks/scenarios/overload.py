@@ -16,7 +16,7 @@ COLUMNS = (
     "contestant", "capacity", "goodput", "goodput share", "lowest share", "p99 before, ms", "back to normal, s",
     "expired", "unanswered",
 )  # fmt: skip
-FIELD = ("headrace", "overlapped", "two-processes", "bytewax-tuned")
+FIELD = ("headrace", "overlapped", "bytewax-tuned")
 DEADLINE_SECONDS = 1.0
 CALM, OVERLOAD = 0.5, 3.0
 _CALM_SECONDS, _OVERLOAD_SECONDS, _AFTER_SECONDS = 4.0, 8.0, 8.0

@@ -1,5 +1,6 @@
 """What every scenario is given, and what it gives."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -10,6 +11,7 @@ from benchmarks.figures import summarise
 from benchmarks.options import Options
 from benchmarks.report.section import Section, Skipped
 from benchmarks.runner.arena import Arena
+from benchmarks.runner.machine import QUIET_CORES, measure_idle_load
 from benchmarks.runner.processes import ContestantFailedError
 from benchmarks.schedules import order_of_round
 from benchmarks.workloads.specification import Workload
@@ -53,22 +55,37 @@ class Context:
         return min(rates.values(), default=0.0) or self.capacity(workload, contestants[0])
 
     def rounds(
-        self, contestants: Sequence[Contestant], section: Section, play: Callable[[Contestant], _Found]
+        self,
+        contestants: Sequence[Contestant],
+        section: Section,
+        play: Callable[[Contestant], _Found],
+        limits: Mapping[str, int] | None = None,
     ) -> dict[str, list[_Found]]:
-        """Play alternating rounds. A contestant that fails once is out, and the section says why."""
+        """Play alternating rounds; `limits` says of some contestants in how many of them they take part.
+
+        A contestant that fails once is out, and the section says why; it also says so when the machine was not quiet.
+        """
         found: dict[str, list[_Found]] = {one.name: [] for one in contestants}
+        by_name = {one.name: one for one in contestants}
         rounds = 1 if self.options.is_check else self.options.rounds
+        loads = []
         for number in range(rounds):
-            for name in order_of_round(list(found), number):
+            loads.append(round(measure_idle_load(), 2))
+            for name in order_of_round([one for one in found if number < (limits or {}).get(one, rounds)], number):
                 self.say(f"{section.name}: round {number + 1} of {rounds}, {name}")
-                contestant = next(one for one in contestants if one.name == name)
-                try:
-                    found[name].append(play(contestant))
-                except (ContestantFailedError, EnvironmentUnavailableError) as error:
-                    self.say(f"{name}: {error}")
-                    section.skipped.append(Skipped(name, str(error)))
-                    del found[name]
+                self._attempt(name, section, found, functools.partial(play, by_name[name]))
+        section.details.setdefault("busy cores before the rounds", []).append(loads)
+        if max(loads) > QUIET_CORES:
+            section.notes.append(f"The machine was not quiet: busy cores before the rounds {loads}.")
         return {name: values for name, values in found.items() if values}
+
+    def _attempt(self, name: str, section: Section, found: dict[str, list[_Found]], play: Callable[[], _Found]) -> None:
+        try:
+            found[name].append(play())
+        except (ContestantFailedError, EnvironmentUnavailableError) as error:
+            self.say(f"{name}: {error}")
+            section.skipped.append(Skipped(name, str(error)))
+            del found[name]
 
     def pick(self, names: Sequence[str]) -> list[Contestant]:
         """The contestants of a scenario that has a field of its own, thinned out by `--contestants`."""

@@ -1,7 +1,6 @@
 """How many records per second: everybody answers the same backlog, in alternating rounds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.contestants.catalogue import CONTESTANTS, Contestant, Family, select_contestants
@@ -9,10 +8,9 @@ from benchmarks.environments.environment import EnvironmentUnavailableError
 from benchmarks.figures import choose_backlog, ratio, summarise
 from benchmarks.report.section import Chart, Section, Skipped
 from benchmarks.runner.arena import Run
-from benchmarks.runner.machine import QUIET_CORES, measure_idle_load
+from benchmarks.runner.machine import QUIET_CORES
 from benchmarks.runner.processes import ContestantFailedError
 from benchmarks.scenarios.scenario import Context
-from benchmarks.schedules import order_of_round
 from benchmarks.workloads.specification import Workload
 
 COLUMNS = (
@@ -24,15 +22,6 @@ _BEHIND = 0.5
 _ROUNDS_BEHIND = 2
 _START_SHARE = 1.25
 """A fifth of a backlog is read before the clock starts."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A contestant that passed its trial."""
-
-    contestant: Contestant
-    backlog: int
-    rounds: int
 
 
 class Throughput:
@@ -49,67 +38,52 @@ class Throughput:
     def run(self, context: Context) -> Section:
         """See :class:`benchmarks.scenarios.scenario.Scenario`."""
         section = Section(self.name, self._workload.title, COLUMNS)
-        entries, runs = self._try_out(context, section)
-        if not context.options.is_check:
-            runs = self._play(context, section, entries)
+        options = context.options
+        if options.is_quick and not options.is_check:
+            usual = self._workload.quick_records / (options.seconds * _START_SHARE)
+            runs = self._play(context, section, dict.fromkeys((one.name for one in self._field(context)), usual))
+        else:
+            runs = self._try_out(context, section)
+            if not options.is_check:
+                runs = self._play(context, section, {name: run.per_second for name, (run, *_) in runs.items()})
         for name, values in runs.items():
             context.capacities[(self.name, name)] = summarise([run.per_second for run in values]).median
         self._report(section, runs)
-        section.details["backlogs"] = {entry.contestant.name: entry.backlog for entry in entries}
         return section
 
-    def _try_out(self, context: Context, section: Section) -> tuple[list[Entry], dict[str, list[Run]]]:
+    def _field(self, context: Context) -> list[Contestant]:
+        options = context.options
+        is_core_only = not self._workload.has_full_field
+        return select_contestants(options.contestants, options.overlays, core_only=is_core_only, quick=options.is_quick)
+
+    def _try_out(self, context: Context, section: Section) -> dict[str, list[Run]]:
         """Let everyone answer the smallest backlog: who fails is out, who is fast gets a longer one."""
-        options, workload = context.options, self._workload
-        field = select_contestants(
-            options.contestants, options.overlays, core_only=not workload.has_full_field, quick=options.is_quick
-        )
         runs: dict[str, list[Run]] = {}
-        for contestant in field:
-            if options.is_quick and not options.is_check:
-                runs[contestant.name] = []
-                continue
+        for contestant in self._field(context):
             context.say(f"{self.name}: trial, {contestant.name}")
             try:
-                runs[contestant.name] = [self._measure(context, contestant, workload.ladder[0])]
+                runs[contestant.name] = [self._measure(context, contestant, self._workload.ladder[0])]
             except (ContestantFailedError, EnvironmentUnavailableError) as error:
                 context.say(f"{contestant.name}: {error}")
                 section.skipped.append(Skipped(contestant.name, str(error)))
-        passed = [one for one in field if one.name in runs]
-        return [self._enter(context, one, runs) for one in passed], runs
+        return runs
 
-    def _enter(self, context: Context, contestant: Contestant, runs: Mapping[str, Sequence[Run]]) -> Entry:
-        options, workload = context.options, self._workload
-        if options.is_quick:
-            return Entry(contestant, workload.quick_records, options.rounds)
-        rates = {name: values[0].per_second for name, values in runs.items()}
-        best = max((rate for name, rate in rates.items() if _family(name) is contestant.family), default=0.0)
-        is_behind = contestant.family is Family.PEER and rates[contestant.name] < _BEHIND * best
-        rounds = min(options.rounds, _ROUNDS_BEHIND) if is_behind and not options.is_thorough else options.rounds
-        wanted = options.seconds * _START_SHARE
-        return Entry(contestant, choose_backlog(rates[contestant.name], wanted, workload.ladder), rounds)
+    def _play(self, context: Context, section: Section, rates: dict[str, float]) -> dict[str, list[Run]]:
+        """`rates` are those of the trial. It is too short to be exact, so later rounds go by the round before."""
+        contestants = [one for one in self._field(context) if one.name in rates]
+        limits = {} if context.options.is_thorough else _limit_rounds(contestants, rates)
+        backlogs = section.details.setdefault("backlogs", {})
 
-    def _play(self, context: Context, section: Section, entries: Sequence[Entry]) -> dict[str, list[Run]]:
-        found: dict[str, list[Run]] = {entry.contestant.name: [] for entry in entries}
-        loads = section.details.setdefault("idle load before rounds, cores", [])
-        for number in range(context.options.rounds):
-            loads.append(round(measure_idle_load(), 2))
-            taking_part = {entry.contestant.name: entry for entry in entries if number < entry.rounds}
-            for name in order_of_round(list(taking_part), number):
-                if name not in found:
-                    continue
-                entry = taking_part[name]
-                try:
-                    run = self._measure(context, entry.contestant, entry.backlog)
-                except (ContestantFailedError, EnvironmentUnavailableError) as error:
-                    section.skipped.append(Skipped(name, f"round {number + 1}: {error}"))
-                    del found[name]
-                    continue
-                found[name].append(run)
-                context.say(f"{self.name}: round {number + 1} of {entry.rounds}, {name}: {run.per_second:,.0f}/s")
-        if any(load > QUIET_CORES for load in loads):
-            section.notes.append(f"The machine was not quiet: busy cores before the rounds {loads}.")
-        return {name: values for name, values in found.items() if values}
+        def play(contestant: Contestant) -> Run:
+            wanted = context.options.seconds * _START_SHARE
+            backlog = choose_backlog(rates[contestant.name], wanted, self._workload.ladder)
+            run = self._measure(context, contestant, backlog)
+            context.say(f"{self.name}: {contestant.name}: {run.per_second:,.0f}/s")
+            rates[contestant.name] = run.per_second
+            backlogs.setdefault(contestant.name, []).append(backlog)
+            return run
+
+        return context.rounds(contestants, section, play, limits)
 
     def _measure(self, context: Context, contestant: Contestant, backlog: int) -> Run:
         if contestant.family is Family.LIMIT and contestant.arguments:
@@ -146,6 +120,13 @@ class Throughput:
         )
 
 
+def _limit_rounds(contestants: Sequence[Contestant], rates: Mapping[str, float]) -> dict[str, int]:
+    """Peers far behind the best peer take part in two rounds only: no further one could change their place."""
+    peers = [one.name for one in contestants if one.family is Family.PEER]
+    best = max((rates[name] for name in peers), default=0.0)
+    return {name: _ROUNDS_BEHIND for name in peers if rates[name] < _BEHIND * best}
+
+
 def _family(name: str) -> Family:
     return CONTESTANTS[name].family if name in CONTESTANTS else Family.HEADRACE
 
@@ -180,7 +161,10 @@ def _judge(medians: Mapping[str, float], best_peer: str, limit: float) -> list[s
         )
     notes += [
         f"Exactly once reaches {ours / medians[name]:.2f}x {text}."
-        for name, text in (("overlapped", "the overlapped loop"), ("two-processes", "the tuned one-thread processes"))
+        for name, text in (
+            ("overlapped", "the overlapped loop"),
+            ("loop-per-core", "the tuned loop in a process per core"),
+        )
         if name in medians
     ]
     if limit:

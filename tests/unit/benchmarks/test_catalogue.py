@@ -35,7 +35,7 @@ def test_the_smaller_fields_are_parts_of_the_full_one():
 
     assert {one.name for one in full} == set(CONTESTANTS)
     assert {one.name for one in core} < set(CONTESTANTS)
-    assert {"headrace", "overlapped", "two-processes"} <= {one.name for one in quick} < set(CONTESTANTS)
+    assert {"headrace", "overlapped", "loop-per-core"} <= {one.name for one in quick} < set(CONTESTANTS)
 
 
 def test_contestants_are_chosen_by_name_or_family():
