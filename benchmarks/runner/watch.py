@@ -1,7 +1,7 @@
 """Reading results as a reader sees them: the clock of the throughput runs, and the check of what was read."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -12,7 +12,6 @@ from benchmarks.runner.processes import ContestantFailedError
 
 _READ_SECONDS = 0.02
 _CHECK_SECONDS = 0.5
-_ROOM_FOR_DOUBLES = 3
 
 
 @dataclass(frozen=True)
@@ -48,40 +47,36 @@ def watch(bootstrap: str, topic: str, count: int, timeout_seconds: float, check:
     """
     reader = open_reader(bootstrap, topic)
     kept: list[Message] = []
-    began, begin, checked_at = 0.0, 0, time.monotonic()
+    answers: dict[int, bytes] = {}
+    began, begin, collected, checked_at = 0.0, 0, 0, time.monotonic()
     give_up_at = checked_at + timeout_seconds
     try:
         while True:
-            kept += reader.consume(10_000, _READ_SECONDS)
+            kept += (message for message in reader.consume(10_000, _READ_SECONDS) if not message.error())
             now = time.monotonic()
             if not began and len(kept) >= count // 5:
                 began, begin = now, len(kept)
             if len(kept) >= count:
-                answers = collect_answers(kept)
-                if len(answers) >= count or len(kept) > _ROOM_FOR_DOUBLES * count:
-                    break
-            if now > give_up_at:
-                answers = collect_answers(kept)
+                collect_answers(kept[collected:], answers)
+                collected = len(kept)
+            if len(answers) >= count:
                 break
+            if now > give_up_at:
+                collect_answers(kept[collected:], answers)
+                raise ContestantFailedError(f"{len(answers)} of {count} requests answered in {timeout_seconds:.0f} s")
             if now - checked_at > _CHECK_SECONDS:
                 checked_at = now
                 check()
     finally:
         reader.close()
-    if len(answers) < count:
-        raise ContestantFailedError(f"{len(answers)} of {count} requests were answered in {timeout_seconds:.0f} s")
     # What was all read at once was faster than can be told: at least this fast.
     per_second = (count - begin) / (now - began) if begin < count else count / _READ_SECONDS
-    return Seen(per_second, answers, sum(1 for message in kept if not message.error()) - len(answers))
+    return Seen(per_second, answers, len(kept) - len(answers))
 
 
-def collect_answers(messages: list[Message]) -> dict[int, bytes]:
-    """Answers by request number; of a doubled one the first. What bears no number is none."""
-    answers: dict[int, bytes] = {}
+def collect_answers(messages: Sequence[Message], answers: dict[int, bytes]) -> None:
+    """Add answers by request number; of a doubled one the first stays. What bears no number is none."""
     for message in messages:
-        if message.error():
-            continue
         identity = find_id(message.headers())
         if identity.isdigit():
             answers.setdefault(int(identity), message.value() or b"")
-    return answers

@@ -54,7 +54,7 @@ class Latency:
         """See :class:`benchmarks.scenarios.scenario.Scenario`."""
         section = Section(self.name, f"open loop, Poisson arrivals: {self._workload.title}", COLUMNS)
         contestants = [one for one in context.pick(FIELD) if one.family is not Family.LIMIT]
-        capacity = context.common_capacity(self._workload, contestants)
+        capacity = context.common_capacity(self._workload, contestants, section)
         found = context.rounds(contestants, section, lambda one: self._play(context, one, capacity))
         for name, rounds in found.items():
             for load in LOADS:

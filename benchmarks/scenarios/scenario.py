@@ -43,16 +43,24 @@ class Context:
             self.capacities[key] = summarise(rates).median
         return self.capacities[key]
 
-    def common_capacity(self, workload: Workload, contestants: Sequence[Contestant]) -> float:
+    def common_capacity(self, workload: Workload, contestants: Sequence[Contestant], section: Section) -> float:
         """A rate that both Headrace and the best peer among `contestants` can hold: the lower of the two.
 
-        So neither is asked for more than it can do at the highest load.
+        So neither is asked for more than it can do at the highest load. Who cannot be measured is not considered.
+        Raises ContestantFailedError when nobody can.
         """
-        rates: dict[Family, float] = {}
+        best: dict[Family, float] = {}
         for one in contestants:
-            if one.family in (Family.HEADRACE, Family.PEER):
-                rates[one.family] = max(rates.get(one.family, 0.0), self.capacity(workload, one))
-        return min(rates.values(), default=0.0) or self.capacity(workload, contestants[0])
+            try:
+                rate = self.capacity(workload, one)
+            except (ContestantFailedError, EnvironmentUnavailableError) as error:
+                section.notes.append(f"The capacity of {one.name} could not be measured: {error}")
+                continue
+            best[one.family] = max(best.get(one.family, 0.0), rate)
+        compared = [best[family] for family in (Family.HEADRACE, Family.PEER) if family in best] or list(best.values())
+        if not compared:
+            raise ContestantFailedError("nobody's capacity could be measured")
+        return min(compared)
 
     def rounds(
         self,
