@@ -73,6 +73,11 @@ class LoadedModel:
         self._inputs = InputBuilder(self._runtime, plan)
 
     @property
+    def sees_payload_only(self) -> bool:
+        """True when the class declares `cacheable`: it is held to that, so keys and request ids are kept from it."""
+        return self.model.cacheable
+
+    @property
     def stages_ms(self) -> Sequence[float]:
         """Of the last run: preprocess and collate; copy and forward; postprocess and JSON. Milliseconds."""
         return self._stages

@@ -16,14 +16,14 @@ Progress = Callable[[int], None]
 class Preprocessor:
     """Turns payloads into items; what a record's own code raises takes its item's place.
 
-    With `threads`, single records are preprocessed by so many threads, and `progress` is told WHOLE_BATCH, since no
-    single record can be named. A class that has a `preprocess_batch` of its own is asked for all at once first.
+    With several `threads`, single records are preprocessed by them, and `progress` is told WHOLE_BATCH, since no single
+    record can be named; with one or none, by the caller. A class that has a `preprocess_batch` of its own is asked for all at once first.
     """
 
     def __init__(self, model: InferenceModel, threads: int = 0) -> None:
         self._model = model
         self._vectorised = type(model).preprocess_batch is not InferenceModel.preprocess_batch
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="decode") if threads else None
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="decode") if threads > 1 else None
 
     def run(self, payloads: Sequence[Payload], progress: Progress) -> Any:
         """Return the items in order, or one array whose first axis is the records where the model class makes one."""

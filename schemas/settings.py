@@ -171,8 +171,9 @@ class BatchingSettings(_Group):
     """Most records in one batch."""
     size_buckets: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = None
     """Batches are padded to the next of these sizes; default powers of two with compile or CUDA. [] switches it off."""
-    max_wait_ms: float = Field(10.0, ge=0, le=60_000)
-    """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
+    max_wait_ms: Annotated[float, Field(ge=0, le=60_000)] | Literal["auto"] = 10.0
+    """Counted from the first record of the batch. Only ever a wait: no request fails because of it. `auto` decides it
+    from the load: nothing waits while models are idle and few records come, see docs/decisions/0013."""
     max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
     """Most payload bytes in one batch; also the size of one input slot in shared memory."""
     slots: int = Field(2, ge=1, le=16)
@@ -204,6 +205,41 @@ class BatchingSettings(_Group):
         if list(self.length_buckets) != sorted(set(self.length_buckets)):
             raise ValueError(f"length_buckets {list(self.length_buckets)} must rise from each bound to the next")
         return self
+
+    @field_validator("max_wait_ms", mode="before")
+    @classmethod
+    def _known_wait(cls, value: object) -> object:
+        """One error that names both forms, where the union would give one for each."""
+        if value == "auto":
+            return value
+        try:
+            milliseconds = float(str(value))
+        except ValueError:
+            milliseconds = -1.0
+        if not 0 <= milliseconds <= 60_000:
+            raise ValueError("must be `auto`, or a number from 0 to 60000")
+        return milliseconds
+
+
+class CacheSettings(_Group):
+    """Answers to requests that were answered before. For model classes that declare `cacheable`; off by default."""
+
+    enabled: bool = False
+    """Give an answer again when content type and bytes of a request are the same and the model is, too."""
+    local_bytes: int = Field(64 * MIB, ge=MIB)
+    """Answers that one member keeps in memory; what was used longest ago goes first."""
+    max_output_bytes: int = Field(64 * 1024, ge=64, le=16 * MIB)
+    """Larger answers are not kept."""
+    min_hit_rate: float = Field(0.05, ge=0, le=1)
+    """While fewer lookups than this find something, only a sixteenth of the contents is looked up. 0: never mind."""
+    redis: bool = False
+    """Keep answers in Redis (redis.url) too, for other members and after a restart."""
+    redis_wait_ms: float = Field(5.0, ge=0, le=1000)
+    """How long a record waits for an answer from Redis before it goes to the model."""
+    ttl_seconds: int = Field(3600, ge=1, le=30 * 86_400)
+    """How long Redis keeps an answer."""
+    namespace: str = Field("", pattern=r"^[a-z0-9_-]{0,40}$")
+    """Part of every key in Redis. Change it when code that a model class imports from elsewhere has changed."""
 
 
 class LimitSettings(_Group):
@@ -319,6 +355,7 @@ class Settings(BaseSettings):
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     batching: BatchingSettings = BatchingSettings()
+    cache: CacheSettings = CacheSettings()
     limits: LimitSettings = LimitSettings()
     worker: WorkerSettings = WorkerSettings()
     health: HealthSettings = HealthSettings()
@@ -331,12 +368,22 @@ class Settings(BaseSettings):
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed batching.max_batch_bytes"
                 f" ({self.batching.max_batch_bytes}): such a record could never enter a batch"
             )
+        self._check_cache()
         if self.limits.payload_bytes > self.worker.queue_bytes:
             raise ValueError(
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed worker.queue_bytes"
                 f" ({self.worker.queue_bytes}): such a record could never be queued"
             )
         return self
+
+    def _check_cache(self) -> None:
+        if self.cache.enabled and self.cache.redis and not self.redis.url.get_secret_value():
+            raise ValueError("cache.redis needs redis.url, which is not set")
+        if self.cache.enabled and self.cache.max_output_bytes > self.limits.result_bytes:
+            raise ValueError(
+                f"cache.max_output_bytes ({self.cache.max_output_bytes}) must not exceed limits.result_bytes"
+                f" ({self.limits.result_bytes}): no answer is that large"
+            )
 
 
 def cores() -> int:

@@ -35,6 +35,8 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     if isinstance(outcome, BatchAnswered):
         _take_answers(outcome, outcome.outcomes, outcome.model_ms, judged, parts, now)
         parts.metrics.batching.note_answered(outcome)
+        if outcome.batch.mode is RunMode.TOGETHER:
+            parts.wait.note_service(len(outcome.batch.items), outcome.model_ms / 1000)
         return judged
     items = outcome.batch.items
     if isinstance(outcome, BatchRaised):

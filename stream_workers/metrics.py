@@ -7,6 +7,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, Superseded, WorkItem
+from stream_workers.caching.recall import Found
 from stream_workers.kafka.settlement import Commit
 from stream_workers.pipeline.contract import BatchAnswered
 
@@ -43,6 +44,9 @@ class DeliveryMetrics:
             "headrace_latency_seconds", "From a record's append time to the commit of its outcome; sampled.", ["lane"]
         )
         self.commit_seconds = seconds("headrace_commit_seconds", "One commit of outcomes and offsets.")
+        self.produce_seconds = seconds(
+            "headrace_produce_seconds", "Encoding the outcomes of one commit and handing them to the client."
+        )
         self.commit_records = Histogram(
             "headrace_commit_records", "Outcomes of one commit.", buckets=(*_SIZES, 4096, 16384), registry=registry
         )
@@ -52,6 +56,7 @@ class DeliveryMetrics:
     def note_commit(self, commit: Commit, wall_now: float) -> None:
         """Outcomes became durable. Latency is sampled to stay cheap."""
         self.commit_seconds.observe(commit.seconds)
+        self.produce_seconds.observe(commit.produce_seconds)
         self.commit_records.observe(len(commit.items))
         counts = Count((type(item.outcome), item.priority) for item in commit.items)
         for (kind, lane), count in counts.items():
@@ -131,6 +136,8 @@ class MemberMetrics:
         self.fenced = gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.")
         self.breaker = gauge("headrace_breaker_open", "1 while the model fails on everything.")
         self.refused_versions = counter("headrace_refused_versions", "Versions that could not be loaded.")
+        self.version = gauge("headrace_active_version", "1 for the version that new batches meet.", ["version"])
+        self._version = ""
         self.pointer_epoch = gauge("headrace_pointer_epoch", "Epoch of the version in use.")
         self.pointer_stale = gauge("headrace_pointer_stale_seconds", "Since the active version was last read.")
 
@@ -139,10 +146,40 @@ class MemberMetrics:
         self.rebalances.labels(event).inc()
         self.partitions.set(partitions)
 
+    def note_version(self, version: str, epoch: int) -> None:
+        """New batches meet this version now; an empty name is none."""
+        self.pointer_epoch.set(epoch)
+        if version == self._version:
+            return
+        if self._version:
+            self.version.remove(self._version)
+        if version:
+            self.version.labels(version).set(1)
+        self._version = version
+
     def note_held(self, held_bytes: int, paused: int) -> None:
         """The byte budget was balanced."""
         self.held_bytes.set(held_bytes)
         self.paused.set(paused)
+
+
+class CacheMetrics:
+    """What the result cache had, and what went wrong with it. All zero while it is off."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.lookups = counter("headrace_cache_lookups", "Records by what the result cache had for them.", ["result"])
+        self.faults = counter("headrace_cache_faults", "Exchanges with Redis that came to nothing.", ["reason"])
+        self.held_bytes = Gauge("headrace_cache_bytes", "Answers held in memory.", registry=registry)
+
+    def note(self, results: Mapping[Found, int], faults: Mapping[str, int], held_bytes: int) -> None:
+        """Records were looked up."""
+        for result, count in results.items():
+            if count:
+                self.lookups.labels(result.value).inc(count)
+        for reason, count in faults.items():
+            self.faults.labels(reason).inc(count)
+        self.held_bytes.set(held_bytes)
 
 
 class WorkerMetrics:
@@ -153,6 +190,7 @@ class WorkerMetrics:
         self.delivery = DeliveryMetrics(registry)
         self.batching = BatchMetrics(registry)
         self.member = MemberMetrics(registry)
+        self.cache = CacheMetrics(registry)
 
     def note_polled(self, items: Sequence[WorkItem]) -> None:
         """Records entered the ledger."""

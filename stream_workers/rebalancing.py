@@ -46,6 +46,7 @@ class PartitionLifecycle:
             self._p.ledger.close(partition)
             self._p.budget.forget(partition)
             self._p.deadlines.forget(partition)
+            self._p.cache.drop(partition)
 
     def _changed(self, event: str, partitions: Sequence[PartitionKey]) -> None:
         self._p.settlement.own(self._p.assignments)

@@ -17,6 +17,7 @@ COMMANDS = (
     "up",
     "topics",
     "models",
+    "profile",
     "worker",
     "publish",
     "results",

@@ -78,6 +78,8 @@ class Lane:
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
+        self.wait_seconds = limits.max_wait_seconds
+        """How long a batch waits for company now; the batcher may change it."""
         self._queues: dict[QueueKey, deque[WorkItem]] = {}
         self._totals: dict[ShapeKey, _ShapeTotals] = {}
 
@@ -138,7 +140,7 @@ class Lane:
         heads = [queue[0].polled_at for _, queue in self._heads()]
         if not heads:
             return None
-        return min(heads) + (0.0 if self._limits.at_once else self._limits.max_wait_seconds)
+        return min(heads) + (0.0 if self._limits.at_once else self.wait_seconds)
 
     def oldest_polled_at(self) -> float | None:
         """When the record that has waited longest was polled; None when nothing is queued."""
@@ -185,7 +187,7 @@ class Lane:
             return ReleaseReason.DRAIN
         if limits.at_once:
             return ReleaseReason.URGENT
-        if now - polled_at >= limits.max_wait_seconds:
+        if now - polled_at >= self.wait_seconds:
             return ReleaseReason.TIMEOUT
         return None
 

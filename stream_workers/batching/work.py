@@ -78,6 +78,11 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     outcome: Outcome | None = None
 
 
+def unbatched_timings(item: WorkItem, now: float) -> Timings:
+    """Return the timings of a record that never entered a batch."""
+    return Timings(queue_ms=round(max(0.0, now - item.polled_at) * 1000, 3), model_ms=0.0, batch_size=0)
+
+
 class ReleaseReason(enum.StrEnum):
     """Why a batch left its queue."""
 

@@ -235,7 +235,9 @@ class GroupMember:
     def _note_error(self, message: Any, error: KafkaError, polled: Polled) -> None:
         code = error.code()
         if error.fatal():
-            raise FencedError(f"consumer {self._identity}: {error.str()}")
+            raise FencedError(
+                f"consumer {self._identity}: {error.str()}; does a worker on another host have the same worker.name?"
+            )
         if message.topic() is None:
             _log.warning("consumer", code=error.name(), message=error.str())
             return

@@ -151,6 +151,8 @@ class Run(Message, frozen=True, tag="run"):
     request_ids: list[str]
     priority: int = 0
     """Orders that wait are run by priority, 0 first, then as they came."""
+    most_passed_over: int = 0
+    """An order before which so many later ones have gone is the next."""
     deadlines_ms: list[int] = []
     """Epoch milliseconds by record, 0 for none; empty when no record has one."""
 
@@ -162,6 +164,8 @@ class Ready(Message, frozen=True, tag="ready"):
     """The first message of a session: nothing of an earlier session is read or sent any more."""
 
     version: ServedVersion
+    answer_identity: bytes = b""
+    """See :mod:`stream_workers.pipeline.answer_identity`."""
 
 
 class Fault(Message, frozen=True):

@@ -23,6 +23,10 @@ class Answers(Protocol):
     """What runs records; see :class:`model_store.loaded_model.LoadedModel`."""
 
     @property
+    def sees_payload_only(self) -> bool:
+        """True when records are run without their key and id."""
+
+    @property
     def stages_ms(self) -> Sequence[float]:
         """What the stages of the last run took."""
 
@@ -197,11 +201,12 @@ class BatchRunner:
         view = self._ring.read(order.slot, sum(lengths))
         ends = itertools.accumulate(lengths)
         types, keys = _spread(order.content_types, len(lengths)), _spread(order.keys, len(lengths))
+        request_ids = order.request_ids
+        if self._model.sees_payload_only:
+            keys, request_ids = [None] * len(lengths), [""] * len(lengths)
         return [
             Payload(content_type, view[end - length : end], key, request_id, limits)
-            for content_type, length, end, key, request_id in zip(
-                types, lengths, ends, keys, order.request_ids, strict=True
-            )
+            for content_type, length, end, key, request_id in zip(types, lengths, ends, keys, request_ids, strict=True)
         ]
 
     def _pack(self, batch_id: int, answers: list[bytes | RecordError], model_ms: float) -> Message:

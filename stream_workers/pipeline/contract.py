@@ -93,6 +93,13 @@ class ModelPool(Protocol):
         """The version that the next submitted batch will meet; None before the first model is loaded."""
         ...
 
+    def answer_identity(self) -> bytes:
+        """What would make the answers of the active version; empty when its class does not declare `cacheable`.
+
+        Equal for processes, members and hosts whose answers to one payload are equal.
+        """
+        ...
+
     def submit(self, batch: Batch, now: float) -> None:
         """Write the batch's payloads into a free slot and start it. Only when `count_free_slots()` is above zero."""
         ...

@@ -1,4 +1,4 @@
-"""While one batch runs in the main thread, the most urgent one that waits is prepared by another."""
+"""While one batch runs in the main thread, the one that is to follow is prepared by another."""
 
 import contextlib
 import selectors
@@ -10,32 +10,28 @@ from typing import Protocol
 from stream_workers.links.input_ring import IDLE, InputRing
 from stream_workers.links.messages import Run
 from stream_workers.pipeline.batch_runner import BatchRunner, PreparedOrder
+from stream_workers.pipeline.order_queue import OrderQueue
 
 
-class Orders(Protocol):
+class OrderSource(Protocol):
     """Where orders come from; see :class:`stream_workers.pipeline.model_process.Session`."""
+
+    orders: OrderQueue
 
     def fileno(self) -> int:
         """For selectors."""
-
-    @property
-    def first_order(self) -> Run | None:
-        """The order to begin with, None when none waits."""
-
-    def take_order(self) -> Run:
-        """Return that order: it waits no longer."""
 
     def receive(self) -> None:
         """Take in what has arrived. Raises LinkClosedError or FrameError."""
 
 
 class LookAhead:
-    """Prepares at most one order ahead.
+    """Prepares at most one order ahead, which stays in the queue: what is more urgent may still be taken before it.
 
-    Orders belong to one thread at a time: to the one that prepares from entering `beside` until it has found an order
-    or the block ends, then to the caller again. An order that asks for isolation is left where it is, since nothing may
-    happen beside it. In the ring an order in preparation is named beside the one that runs, so both are suspect when
-    the process ends.
+    A source belongs to one thread at a time: to the one that prepares from entering `beside` until it has found an
+    order or the block ends, then to the caller again. An order that asks for isolation is never prepared ahead, since
+    nothing may happen beside it. In the ring an order in preparation is named beside the one that runs, so both are
+    suspect when the process ends. Preparing itself never happens twice at once.
     """
 
     def __init__(self, runner: BatchRunner, ring: InputRing) -> None:
@@ -44,15 +40,31 @@ class LookAhead:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._bell, self._button = socket.socketpair()
         self._found: Run | None = None
-        self._prepared: Future[PreparedOrder | None] | None = None
+        self._prepared: Future[PreparedOrder] | None = None
 
-    @property
-    def found(self) -> Run | None:
-        """The order that is prepared or being prepared."""
-        return self._found
+    def get_ready(self, order: Run) -> PreparedOrder:
+        """Return the order prepared: ahead, when it was the one that was found, or now."""
+        self.wait()
+        if self._found is order and self._prepared is not None:
+            prepared = self._prepared.result()
+            self._found = self._prepared = None
+            return prepared
+        self._ring.begin(order.batch_id)
+        return self._runner.prepare(order, self._ring.touch)
+
+    def wait(self) -> None:
+        """Wait until nothing is being prepared."""
+        if self._prepared is not None:
+            self._prepared.result()
+
+    def abandon(self) -> None:
+        """Wait for the thread, which may be reading a slot, and drop what it has prepared."""
+        if self._prepared is not None:
+            self._runner.discard(self._prepared.result())
+        self._found = self._prepared = None
 
     @contextlib.contextmanager
-    def beside(self, orders: Orders) -> Iterator[None]:
+    def beside(self, source: OrderSource) -> Iterator[None]:
         """Look for an order and prepare it while the block runs, unless one is ready already.
 
         Raises LinkClosedError or FrameError after the block when they were met while looking.
@@ -60,62 +72,45 @@ class LookAhead:
         if self._found is not None:
             yield
             return
-        looked: Future[Run | None] = Future()
-        self._prepared = self._thread.submit(self._look_and_prepare, orders, looked)
+        found: Future[Run | None] = Future()
+        prepared = self._thread.submit(self._look_and_prepare, source, found)
         try:
             yield
         finally:
             self._button.send(b"!")
             try:
-                self._found = looked.result()
+                self._found = found.result()
+                self._prepared = prepared if self._found is not None else None  # type: ignore[assignment]  # then it is
             finally:
                 self._bell.recv(1)
 
-    def take(self) -> PreparedOrder:
-        """Wait until the order that was found is ready and return it."""
-        prepared = self.wait()
-        if prepared is None:
-            raise ValueError("no order was found: nothing is prepared")
-        self._found = self._prepared = None
-        return prepared
-
-    def wait(self) -> PreparedOrder | None:
-        """Wait until nothing is being prepared; returns the order that is ready, if there is one."""
-        return self._prepared.result() if self._found is not None and self._prepared is not None else None
-
-    def abandon(self) -> None:
-        """Wait for the thread, which may be reading a slot, and drop what it has prepared."""
-        prepared = self.wait()
-        if prepared is not None:
-            self._runner.discard(prepared)
-        self._found = self._prepared = None
-
-    def _look_and_prepare(self, orders: Orders, looked: "Future[Run | None]") -> PreparedOrder | None:
+    def _look_and_prepare(self, source: OrderSource, found: "Future[Run | None]") -> PreparedOrder | None:
         try:
-            order = self._look(orders)
-        except BaseException as error:  # noqa: BLE001 - the caller's, who owns the orders again
-            looked.set_exception(error)
+            order = self._look(source)
+        except BaseException as error:  # noqa: BLE001 - the caller's, who owns the source again
+            found.set_exception(error)
             return None
         if order is None:
-            looked.set_result(None)
+            found.set_result(None)
             return None
         self._ring.prepare(order.batch_id)
-        looked.set_result(order)
+        found.set_result(order)
         try:
             return self._runner.prepare(order, self._note_step)
         finally:
             self._ring.prepare(IDLE)
 
-    def _look(self, orders: Orders) -> Run | None:
+    def _look(self, source: OrderSource) -> Run | None:
+        """Wait for an order; None when the block ended first or the order asks for isolation."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell, selectors.EVENT_READ)
-            selector.register(orders, selectors.EVENT_READ)
-            while (first := orders.first_order) is None:
+            selector.register(source, selectors.EVENT_READ)
+            while (first := source.orders.first()) is None:
                 ready = {key.fileobj for key, _ in selector.select()}
                 if self._bell in ready:
                     return None
-                orders.receive()
-        return None if first.isolated else orders.take_order()
+                source.receive()
+        return None if first.isolated else first
 
     def _note_step(self, _: int) -> None:
         self._ring.touch_preparing()

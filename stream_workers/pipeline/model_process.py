@@ -3,8 +3,6 @@
 `python -m stream_workers.pipeline.model_process DESCRIPTOR PARENT`, started by the supervisor only.
 """
 
-import heapq
-import itertools
 import os
 import selectors
 import signal
@@ -12,10 +10,8 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 
 from schemas.errors import ConfigurationError, ModelStoreError, PipelineError, scrub
-from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, LinkClosedError, frame
 from stream_workers.links.input_ring import InputRing
@@ -37,6 +33,7 @@ from stream_workers.links.parent_death import die_with_parent
 from stream_workers.pipeline.batch_runner import BatchRunner
 from stream_workers.pipeline.look_ahead import LookAhead
 from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
+from stream_workers.pipeline.order_queue import OrderQueue
 
 NICENESS = 5
 """Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
@@ -49,26 +46,11 @@ class Session:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(True)
         self._reader = FrameReader(MAX_DATA_BYTES)
-        self._waiting: list[tuple[int, int, Run]] = []
-        self._serial = itertools.count()
+        self.orders = OrderQueue()
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
-
-    @property
-    def has_orders(self) -> bool:
-        """True while a batch waits to be run."""
-        return bool(self._waiting)
-
-    @property
-    def first_order(self) -> Run | None:
-        """The batch to run next: by priority, then as they came."""
-        return self._waiting[0][2] if self._waiting else None
-
-    def take_order(self) -> Run:
-        """Return that batch: it waits no longer."""
-        return heapq.heappop(self._waiting)[2]
 
     def receive(self) -> None:
         """Take in the batches that have arrived. Raises LinkClosedError or FrameError."""
@@ -79,8 +61,7 @@ class Session:
         if not data:
             raise LinkClosedError("data socket: the member closed it")
         for body in self._reader.feed(data):
-            order = decode(run_decoder, body)
-            heapq.heappush(self._waiting, (order.priority, next(self._serial), order))
+            self.orders.add(decode(run_decoder, body))
 
     def send(self, message: Message) -> None:
         """Send one answer. Raises LinkClosedError."""
@@ -101,16 +82,10 @@ class ModelServer:
     """
 
     def __init__(
-        self,
-        channel: ControlChannel[ToModel],
-        version: ServedVersion,
-        ring: InputRing,
-        runner: BatchRunner,
-        *,
-        overlap: bool = False,
+        self, channel: ControlChannel[ToModel], ready: Ready, ring: InputRing, runner: BatchRunner, *, overlap: bool
     ) -> None:
         self._channel = channel
-        self._version = version
+        self._ready = ready
         self._ring = ring
         self._runner = runner
         self._ahead = LookAhead(runner, ring) if overlap else None
@@ -122,17 +97,13 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in self._selector.select(0 if self._has_work() else None)}
+            busy = self._session is not None and len(self._session.orders) > 0
+            ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
             if self._channel in ready:
                 self._take_orders()
             elif self._session is not None:
                 # One batch a turn: what has come in the meantime may be more urgent than what waits.
                 self._answer(self._session, can_read=self._session in ready)
-
-    def _has_work(self) -> bool:
-        if self._ahead is not None and self._ahead.found is not None:
-            return True
-        return self._session is not None and self._session.has_orders
 
     def _take_orders(self) -> None:
         for message, descriptors in self._channel.receive():
@@ -146,7 +117,7 @@ class ModelServer:
         self._selector.register(session, selectors.EVENT_READ)
         try:
             # Until the member reads this, it writes to no slot: an old batch may have been reading one till now.
-            session.send(Ready(self._version))
+            session.send(self._ready)
         except LinkClosedError:
             self._close_session()
 
@@ -154,35 +125,22 @@ class ModelServer:
         try:
             if can_read:
                 session.receive()
-            if self._ahead is not None:
-                self._answer_beside(session, self._ahead)
-            elif session.has_orders:
-                self._send_all(session, self._runner.run(session.take_order()))
+            if session.orders:
+                self._run(session, session.orders.take())
         except (LinkClosedError, FrameError):
             self._close_session()
 
-    def _answer_beside(self, session: Session, ahead: LookAhead) -> None:
-        """Run the most urgent batch, one in preparation included; another is prepared in the meantime."""
-        first, found = session.first_order, ahead.found
-        if found is not None and (first is None or found.priority <= first.priority):
-            prepared = ahead.take()
-        elif first is None:
+    def _run(self, session: Session, order: Run) -> None:
+        if self._ahead is None or order.isolated:
+            if self._ahead is not None:
+                self._ahead.wait()  # nothing may happen beside an isolated order
+            for message in self._runner.run(order):
+                session.send(message)
             return
-        elif first.isolated:
-            ahead.wait()  # nothing may happen beside it
-            self._send_all(session, self._runner.run(session.take_order()))
-            return
-        else:
-            order = session.take_order()
-            self._ring.begin(order.batch_id)
-            prepared = self._runner.prepare(order, self._ring.touch)
-        with ahead.beside(session):
-            self._send_all(session, self._runner.finish(prepared))
-
-    @staticmethod
-    def _send_all(session: Session, messages: Iterator[Message]) -> None:
-        for message in messages:
-            session.send(message)
+        prepared = self._ahead.get_ready(order)
+        with self._ahead.beside(session):
+            for message in self._runner.finish(prepared):
+                session.send(message)
 
     def _close_session(self) -> None:
         if self._ahead is not None:
@@ -207,8 +165,9 @@ def main(arguments: list[str]) -> int:
         warm = _load(channel, order)
         if warm is None:
             return 1
+        ready = Ready(order.version, warm.answer_identity)
         runner = BatchRunner(warm.model, ring, decode_limits(order))
-        ModelServer(channel, order.version, ring, runner, overlap=order.decode_threads > 0).serve()
+        ModelServer(channel, ready, ring, runner, overlap=order.decode_threads > 0).serve()
     except LinkClosedError:
         pass
     return 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from schemas.records import Stage
 from stream_workers.batching.batcher import MOST_URGENT
-from stream_workers.batching.work import Batch, RunMode, ServedVersion, WorkItem
+from stream_workers.batching.work import Batch, RunMode, ServedVersion
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, frame
 from stream_workers.links.input_ring import IDLE, InputRing
 from stream_workers.links.messages import (
@@ -38,6 +38,17 @@ from stream_workers.pipeline.contract import (
 _EXPIRED = RecordExpired()
 
 
+@dataclass(frozen=True, slots=True)
+class Urgency:
+    """How urgent batches go before others: slots that only they may take, and how many may pass one that waits."""
+
+    reserved_slots: int
+    most_passed_over: int
+
+
+NO_LANES = Urgency(0, 0)
+
+
 @dataclass(slots=True)
 class _InHand:
     """A batch that the model process has. Its version is pinned here: the replica may be renamed meanwhile."""
@@ -51,10 +62,13 @@ class _InHand:
 class Replica:
     """One attached model process. Never blocks: what does not fit the socket waits here."""
 
-    def __init__(self, attach: Attach, data_descriptor: int, ring: InputRing, now: float, reserved: int = 0) -> None:
-        """`reserved` of its slots are for the most urgent batches only."""
+    def __init__(
+        self, attach: Attach, data_descriptor: int, ring: InputRing, now: float, urgency: Urgency = NO_LANES
+    ) -> None:
         self.instance = attach.instance
         self.version = attach.version
+        self.answer_identity = b""
+        """Known once it is ready."""
         self.is_ready = False
         self.is_gone = False
         """The data socket has ended; its batches wait for the reason why."""
@@ -66,7 +80,8 @@ class Replica:
         self._reader = FrameReader(MAX_DATA_BYTES)
         self._ring = ring
         self._free = list(range(attach.slots))
-        self._for_all = attach.slots - reserved
+        self._for_others = attach.slots - urgency.reserved_slots
+        self._most_passed_over = urgency.most_passed_over
         self._in_hand: dict[int, _InHand] = {}
         self._unsent: deque[memoryview] = deque()
         self._seen_counter = -1
@@ -86,7 +101,10 @@ class Replica:
         if not self.is_ready or self.is_gone or self.kill_code is not None:
             return 0
         free = len(self._free)
-        return free if priority == MOST_URGENT else max(0, min(free, self._for_all - len(self._in_hand)))
+        if priority == MOST_URGENT:
+            return free
+        others = sum(held.batch.priority != MOST_URGENT for held in self._in_hand.values())
+        return max(0, min(free, self._for_others - others))
 
     @property
     def batches_in_hand(self) -> int:
@@ -95,15 +113,14 @@ class Replica:
 
     def submit(self, batch: Batch, now: float) -> None:
         """Write the payloads into a free slot and send the order. Raises ValueError when the batch is too large."""
-        items = batch.items
-        payloads = [item.request.payload or b"" for item in items]
+        payloads = [item.request.payload or b"" for item in batch.items]
         slot = self._free[-1]
         self._ring.write(slot, payloads[0] if len(payloads) == 1 else b"".join(payloads))
         self._free.pop()
         if not self._in_hand:
             self._moved_at = now
         self._in_hand[batch.id] = _InHand(batch, slot, self.version)
-        order = _describe(batch, slot, items, payloads)
+        order = _describe(batch, slot, payloads, self._most_passed_over)
         self._unsent.append(memoryview(frame(encode(order), MAX_DATA_BYTES)))
         self.flush()
 
@@ -172,6 +189,7 @@ class Replica:
     def _take(self, message: Outcome, now: float) -> BatchOutcome | None:
         if isinstance(message, Ready):
             self.is_ready, self._moved_at = True, now
+            self.answer_identity = message.answer_identity
             return None
         held = self._in_hand.get(message.batch_id)
         if held is None or not self.is_ready:
@@ -188,8 +206,8 @@ class Replica:
         return outcome
 
 
-def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequence[bytes]) -> Run:
-    requests = [item.request for item in items]
+def _describe(batch: Batch, slot: int, payloads: Sequence[bytes], most_passed_over: int) -> Run:
+    requests = [item.request for item in batch.items]
     types = [request.content_type for request in requests]
     keys = [request.key for request in requests]
     deadlines = [request.deadline_ms for request in requests]
@@ -203,6 +221,7 @@ def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequ
         keys=keys[:1] if keys.count(keys[0]) == len(keys) else keys,
         request_ids=[request.id for request in requests],
         priority=batch.priority,
+        most_passed_over=most_passed_over,
         deadlines_ms=deadlines if any(deadlines) else [],
     )
 

@@ -31,10 +31,7 @@ class Launcher:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str], member_module: str = MEMBER_MODULE) -> None:
         self._settings = settings
-        # Settings reach a child over its channel. Its environment would show secrets to whatever a model runs.
-        self._environment = {
-            name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)
-        }
+        self._environment = without_settings(environment)
         self._member_module = member_module
         self._next_instance = 0
         self._spare: ChildProcess[FromMember] | None = None
@@ -107,6 +104,11 @@ class Launcher:
         child.channel.send(order, [os.dup(ring)])
         self._next_instance += 1
         return ModelInstance(self._next_instance, version, child, ring, order, now)
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a child may inherit. Settings reach it over its channel: variables would show secrets to a model."""
+    return {name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)}
 
 
 def _plan_sizes(settings: Settings) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def test_a_single_record_is_preprocessed_by_the_caller_and_named() -> None:
     assert (name, told) == (threading.current_thread().name, [0])
 
 
-@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("threads", [0, 1, 2])
 def test_an_exit_in_user_code_reaches_the_caller(threads: int) -> None:
     with pytest.raises(SystemExit):
         Preprocessor(Reader(ModelContext()), threads).run(payloads("a", "exit", "b"), lambda _: None)

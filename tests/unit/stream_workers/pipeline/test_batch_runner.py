@@ -20,6 +20,7 @@ class Upper:
         self.seen: list[Payload] = []
         self.stages_ms = [1.0, 2.0, 3.0]
         self.padded = 0
+        self.sees_payload_only = False
 
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
         self.seen += payloads
@@ -70,6 +71,17 @@ def test_each_record_comes_with_its_type_key_and_id(ring: InputRing) -> None:
     assert [(one.content_type, one.key, one.request_id) for one in model.seen] == [
         ("text/plain", b"k", "x"),
         ("application/json", b"k", "y"),
+    ]
+
+
+def test_a_model_that_declares_to_see_the_payload_only_is_held_to_it(ring: InputRing) -> None:
+    model = Upper()
+    model.sees_payload_only = True
+    ring.write(0, b"ab")
+    list(BatchRunner(model, ring, LimitSettings()).run(Run(1, 0, False, [1, 1], ["text/plain"], [b"k"], ["x", "y"])))
+    assert [(one.content_type, bytes(one.data), one.key, one.request_id) for one in model.seen] == [
+        ("text/plain", b"a", None, ""),
+        ("text/plain", b"b", None, ""),
     ]
 
 

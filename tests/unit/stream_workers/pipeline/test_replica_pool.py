@@ -95,7 +95,7 @@ class Stage:
         self.pool = ReplicaPool(self.link, settings, lambda: self.now)
         self.models: list[PlayedModel] = []
 
-    def serve(self, version: ServedVersion, count: int = 1) -> list[PlayedModel]:
+    def serve(self, version: ServedVersion, count: int = 1, identity: bytes = b"") -> list[PlayedModel]:
         """Attach so many ready model processes and let the pool turn to them."""
         fresh = [PlayedModel(len(self.models) + number + 1, version, self._slots) for number in range(count)]
         self.models += fresh
@@ -104,7 +104,7 @@ class Stage:
             self.link.send(*model.attach)
         self.collect()
         for model in fresh:
-            model.say(Ready(version))
+            model.say(Ready(version, identity))
         self.collect()
         return fresh
 
@@ -163,7 +163,12 @@ def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
     stage.submit(4, priority=0)
     stage.submit(5, priority=0)
     assert stage.pool.count_free_slots(0) == 0
-    assert [(order.batch_id, order.priority) for order in model.orders()] == [(1, 1), (2, 1), (4, 0), (5, 0)]
+    orders = model.orders()
+    for number in (1, 2, 4):
+        model.say(Done(number, [1, 1], [], 1.0, b"ab"))
+    stage.collect()
+    assert stage.pool.count_free_slots(1) == 2, "urgent batches take nothing from the others' share of slots"
+    assert [(order.batch_id, order.priority) for order in orders] == [(1, 1), (2, 1), (4, 0), (5, 0)]
     stage.pool.close()
     stage.link.close()
     model.socket.close()
@@ -274,3 +279,21 @@ def test_an_answer_that_does_not_fit_ends_the_link_and_shifts_nothing(stage: Sta
     assert isinstance(lost, BatchLost)
     assert (lost.batch, lost.code) == (batch, "model_crashed")
     assert stage.link.killed == [(model.instance, "model_crashed")]
+
+
+def test_the_answer_identity_is_that_of_the_version_that_serves(stage: Stage) -> None:
+    assert stage.pool.answer_identity() == b""
+    stage.serve(V1, 2, b"one")
+    assert stage.pool.answer_identity() == b"one"
+    stage.serve(V2, 1, b"two")
+    assert stage.pool.answer_identity() == b"two"
+    stage.serve(ServedVersion("m", "v1", 3), 1, b"one")
+    assert stage.pool.answer_identity() == b"one"
+
+
+def test_processes_of_one_version_that_differ_have_no_answer_identity(stage: Stage) -> None:
+    stage.serve(V1, 1, b"one")
+    stage.serve(V1, 1, b"other")
+    assert stage.pool.answer_identity() == b""
+    stage.serve(V1, 1, b"one")
+    assert stage.pool.answer_identity() == b"", "answers of both may be about"
