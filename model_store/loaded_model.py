@@ -177,9 +177,8 @@ class LoadedModel:
 
     def _copy(self, batch: Prepared) -> None:
         try:
-            with self._runtime.inference():
-                for group in batch.groups:
-                    group.inputs = self._runtime.to_device(group.inputs)
+            for group in batch.groups:
+                group.inputs = self._runtime.to_device(group.inputs)
         except Exception as error:
             raise ModelStageError(Stage.MODEL, error) from error
 

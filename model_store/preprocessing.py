@@ -17,7 +17,8 @@ class Preprocessor:
     """Turns payloads into items; what a record's own code raises takes its item's place.
 
     With several `threads`, single records are preprocessed by them, and `progress` is told WHOLE_BATCH, since no single
-    record can be named; with one or none, by the caller. A class that has a `preprocess_batch` of its own is asked for all at once first.
+    record can be named; with one or none, by the caller. A class that has a `preprocess_batch` of its own is asked for
+    all at once first.
     """
 
     def __init__(self, model: InferenceModel, threads: int = 0) -> None:

@@ -76,7 +76,10 @@ class TorchRuntime:
             inputs = torch.from_numpy(inputs if inputs.flags.writeable else inputs.copy())
         if not isinstance(inputs, torch.Tensor):
             return inputs
-        layout = torch.channels_last if self._is_channels_last(inputs.dim()) else torch.preserve_format
+        is_channels_last = self._is_channels_last(inputs.dim())
+        if self._copies is None and not is_channels_last:
+            return inputs
+        layout = torch.channels_last if is_channels_last else torch.preserve_format
         moved = inputs.to(self._device, memory_format=layout, non_blocking=True)
         if self._copies is not None:
             # The forward reads it on another stream: its memory must not go to the next copy before that is done.

@@ -49,8 +49,11 @@ class EfficientNetLite(InferenceModel):
     def preprocess(self, payload: Payload) -> npt.NDArray[np.uint8]:
         """Uint8 [3, side, side]: shorter edge to side + 32, then the centre cut out; a view of its pixels."""
         resized = self.side + _MARGIN
-        picture = Image.fromarray(payload.image((resized, resized)))
-        square = _cut_centre(_resize_shorter(picture, resized), self.side)
+        return self.prepare(payload.image((resized, resized)))
+
+    def prepare(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """What `preprocess` does after decoding; `pixels` is uint8 [height, width, 3] of any size."""
+        square = _cut_centre(_resize_shorter(Image.fromarray(pixels), self.side + _MARGIN), self.side)
         return np.asarray(square).transpose(2, 0, 1)
 
     def forward(self, module: Any, inputs: Any) -> Any:
