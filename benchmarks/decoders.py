@@ -1,4 +1,4 @@
-"""JPEG decoders on real video frames, how fast they are and whether answers stay: `python -m benchmarks.decoders`.
+"""JPEG decoders on real video frames: `python -m benchmarks.decoders`. Prints their speed and what answers become.
 
 Each decoder gives uint8 [height, width, 3] RGB. "scaled" decodes a frame at the smallest fraction of its size that is
 not below what EfficientNet-Lite0 needs. An answer is clear where the first class is `CLEAR` ahead of the second: frames
