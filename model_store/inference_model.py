@@ -28,8 +28,12 @@ class ModelContext:
 class InferenceModel:
     """Subclass this and register it under `model.classes`. `build`, `preprocess` and `postprocess` are the usual three.
 
-    One instance serves one version in one process, from one thread. An item is an array, a tensor, or a tuple or dict
-    of them; items of unlike shapes never meet in one `collate`.
+    One instance serves one version in one process, from one thread; with `model.decode_threads`, `preprocess`,
+    `preprocess_batch` and `collate` run beside `forward`, and with more than one of them `preprocess` beside itself. An
+    item is an array, a tensor, or a tuple or dict of them; items of unlike shapes never meet in one `collate`.
+
+    What is collated here lies in memory that the next batches are written to: outputs that are views of the inputs may
+    be read in `postprocess`, and kept as copies only.
     """
 
     cacheable: ClassVar[bool] = False

@@ -20,6 +20,7 @@ class Upper:
         self.seen: list[Payload] = []
         self.stages_ms = [1.0, 2.0, 3.0]
         self.padded = 0
+        self.prepared = 0
         self.sees_payload_only = False
 
     def run(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
@@ -33,6 +34,20 @@ class Upper:
             raise SystemExit(1)
         answers: list[bytes | RecordError] = [REFUSED if text == b"no" else text.upper() for text in texts]
         return answers[1:] if b"lost" in texts else answers
+
+    def prepare(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[Payload]:
+        progress(0)
+        if any(bytes(payload.data) == b"early" for payload in payloads):
+            raise SystemExit(1)
+        self.prepared += 1
+        return list(payloads)
+
+    def answer(self, batch: list[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
+        self.prepared -= 1
+        return self.run(batch, progress)
+
+    def discard(self, batch: list[Payload]) -> None:
+        self.prepared -= 1
 
 
 @pytest.fixture
@@ -141,3 +156,43 @@ def test_a_batch_of_expired_records_runs_nothing(ring: InputRing) -> None:
     (done,) = BatchRunner(model, ring, LimitSettings(), wall_clock=lambda: 1.0).run(order)
     assert isinstance(done, Done)
     assert (len(done.faults), model.seen) == (2, [])
+
+
+def prepare_and_finish(ring: InputRing, texts: list[bytes]) -> list[Message]:
+    model = Upper()
+    ring.write(0, b"".join(texts))
+    ids = [str(number) for number in range(len(texts))]
+    runner = BatchRunner(model, ring, LimitSettings())
+    prepared = runner.prepare(Run(9, 0, False, [len(t) for t in texts], ["text/plain"], [b"k"], ids), lambda _: None)
+    assert ring.progress().batch_id == IDLE, "preparing says nothing of the batch in hand"
+    messages = list(runner.finish(prepared))
+    assert model.prepared == 0
+    assert ring.progress().batch_id == IDLE
+    return messages
+
+
+def test_an_order_in_two_halves_answers_as_in_one(ring: InputRing) -> None:
+    for texts in ([b"a", b"no", b"b"], [b"a", b"boom"], [b"a", b"bye"], [b"lost", b"a"]):
+        (halved,) = prepare_and_finish(ring, texts)
+        (whole,) = run(ring, texts)
+        if isinstance(halved, Done) and isinstance(whole, Done):
+            assert (halved.lengths, halved.outputs, halved.faults) == (whole.lengths, whole.outputs, whole.faults)
+        else:
+            assert isinstance(halved, Raised)
+            assert isinstance(whole, Raised)
+            assert (halved.stage, halved.error_class) == (whole.stage, whole.error_class)
+
+
+def test_what_fails_while_it_is_prepared_is_the_answer_to_that_batch(ring: InputRing) -> None:
+    (raised,) = prepare_and_finish(ring, [b"a", b"early"])
+    assert isinstance(raised, Raised)
+    assert (raised.batch_id, raised.error_class) == (9, "SystemExit")
+
+
+def test_padded_rows_are_reported(ring: InputRing) -> None:
+    model = Upper()
+    model.padded = 3
+    ring.write(0, b"a")
+    (done,) = BatchRunner(model, ring, LimitSettings()).run(Run(5, 0, False, [1], ["text/plain"], [None], ["x"]))
+    assert isinstance(done, Done)
+    assert done.padded == 3

@@ -18,6 +18,7 @@ def test_the_most_urgent_goes_first_and_equals_go_as_they_came() -> None:
         queue.add(one)
     assert [queue.take().batch_id for _ in range(4)] == [2, 4, 1, 3]
     assert len(queue) == 0
+    assert queue.first() is None
     with pytest.raises(IndexError, match="no order waits"):
         queue.take()
 
@@ -29,6 +30,9 @@ def test_an_order_is_passed_over_so_often_and_no_more(limit: int, rounds: int) -
     taken = []
     for number in range(1, rounds + 1):
         queue.add(order(number, 0, limit))
+        foretold = queue.first()
         taken.append(queue.take().batch_id)
+        assert foretold is not None
+        assert foretold.batch_id == taken[-1]
     if rounds > limit:
         assert taken.index(0) == limit
