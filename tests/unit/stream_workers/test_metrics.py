@@ -32,7 +32,7 @@ def test_a_batch_tells_why_it_left_how_full_it_was_and_what_was_padding() -> Non
     metrics = WorkerMetrics(new_registry())
     batch = Batch(1, [item(0, cost=1.0), item(1, cost=3.0)], ReleaseReason.COST, priority=1)
     metrics.batching.note_batch(batch, 0.5)
-    metrics.batching.note_answered(BatchAnswered(batch, [], VERSION, 30.0, (10.0, 15.0, 5.0)))
+    metrics.batching.note_answered(BatchAnswered(batch, [], VERSION, 30.0, (10.0, 15.0, 5.0), padded=3))
     text = metrics.exposition()
     for line in (
         'headrace_batches_total{lane="1",reason="cost"} 1.0',
@@ -40,6 +40,7 @@ def test_a_batch_tells_why_it_left_how_full_it_was_and_what_was_padding() -> Non
         "headrace_batch_size_sum 2.0",
         "headrace_batch_cost_total 4.0",
         "headrace_padded_batch_cost_total 6.0",
+        "headrace_padded_records_total 3.0",
         'headrace_stage_seconds_sum{part="forward"} 0.015',
         "headrace_model_seconds_sum 0.03",
     ):

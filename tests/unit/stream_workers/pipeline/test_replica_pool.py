@@ -233,6 +233,19 @@ def test_answers_sent_before_the_end_count_even_when_the_reason_arrives_first(st
     assert not stage.pool.has_instances()
 
 
+def test_with_a_batch_in_preparation_both_are_suspect_and_no_record_is_the_culprit(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    stage.submit(1)
+    stage.submit(2)
+    model.ring.begin(1)
+    model.ring.touch(0)
+    model.ring.prepare(2)
+    stage.link.send(Detach(model.instance, "model_crashed", "exit code 7"))
+    model.socket.close()
+    lost = [outcome for outcome in stage.collect() if isinstance(outcome, BatchLost)]
+    assert [(one.batch.id, one.suspect, one.culprit) for one in lost] == [(1, True, None), (2, True, None)]
+
+
 def test_a_process_without_progress_is_killed_once_and_its_batch_lost_as_timed_out(stage: Stage) -> None:
     (model,) = stage.serve(V1)
     batch = stage.submit(1)
