@@ -108,9 +108,10 @@ class Worker:
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
-            parts.wait.note_arrivals(len(items), now)
             self._answered += [item for item in items if item.outcome is not None]
-            self._queue(parts.cache.look_up([item for item in items if item.outcome is None], now))
+            recalled = parts.cache.look_up([item for item in items if item.outcome is None], now)
+            parts.wait.note_arrivals(len(recalled.to_queue), now)
+            self._queue(recalled)
         parts.metrics.delivery.records_lost.inc(sum(polled.records_lost.values()))
         for unreadable in polled.unreadable:
             self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
@@ -259,9 +260,8 @@ class Worker:
             self._p.live_streams.add(recalled.to_queue)
 
     def _doomed_before_ms(self) -> int:
-        """Records with a deadline before this cannot be answered in time; 0 while no batch is out, to try all the same.
-
-        Running them would cost those behind them their time too, until under overload every answer comes too late.
+        """Records with an earlier deadline cannot be answered in time any more, and running them would cost those behind
+        them their time too. 0 while no batch is out: then they are tried all the same.
         """
         if not self._in_flight or not len(self._p.deadlines):
             return 0
