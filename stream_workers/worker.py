@@ -260,8 +260,9 @@ class Worker:
             self._p.live_streams.add(recalled.to_queue)
 
     def _doomed_before_ms(self) -> int:
-        """Records with an earlier deadline cannot be answered in time any more; running them would cost those behind them
-        their time too. 0 while no batch is out: then they are tried all the same.
+        """Records with an earlier deadline cannot be answered in time; to run them would cost those behind them too.
+
+        0 while no batch is out: then they are tried all the same.
         """
         if not self._in_flight or not len(self._p.deadlines):
             return 0
