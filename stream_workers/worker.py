@@ -260,10 +260,7 @@ class Worker:
             self._p.live_streams.add(recalled.to_queue)
 
     def _doomed_before_ms(self) -> int:
-        """Records with an earlier deadline cannot be answered in time; to run them would cost those behind them too.
-
-        0 while no batch is out: then they are tried all the same.
-        """
+        """Records with an earlier deadline come too late; 0 while no batch is out: then even those are tried."""
         if not self._in_flight or not len(self._p.deadlines):
             return 0
         return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)
