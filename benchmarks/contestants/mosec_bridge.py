@@ -1,6 +1,6 @@
 """Kafka in front of mosec: consume, ask over HTTP, produce, commit. It starts the server itself.
 
-As documented, one request per record and mosec batches them; tuned, one request per batch, as many of them in flight
+As documented, one request per record and mosec batches them; tuned, one request per batch. Both keep as many in flight
 as keep every worker busy.
 """
 
@@ -9,16 +9,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import aiohttp
 import msgspec
 from confluent_kafka import Consumer, Message, Producer
 
+from benchmarks.contestants.acknowledged import AcknowledgedPrefix, Report
 from benchmarks.contestants.assignment import Assignment, answer_headers, read_assignment
 
-WAIT_SECONDS = 0.01
-ROUND_BATCHES = 4
+PAUSE_SECONDS = 0.002
+COMMIT_SECONDS = 0.1
+BATCHES_IN_FLIGHT = 6
 _START_SECONDS = 90
 _TIMEOUT_SECONDS = 60
 _HOST = "127.0.0.1"
@@ -44,65 +47,72 @@ def start_server() -> str:
             time.sleep(0.05)
 
 
-async def ask_per_record(session: aiohttp.ClientSession, url: str, payloads: Sequence[bytes]) -> list[bytes]:
-    """One request per record."""
+class Bridge:
+    """Asks while it consumes: a slow batch holds up nobody, and offsets follow what was delivered."""
 
-    async def ask(payload: bytes) -> bytes:
-        async with session.post(url, data=payload) as response:
-            response.raise_for_status()
-            answer: bytes = await response.read()
-            return answer
+    def __init__(self, task: Assignment, session: aiohttp.ClientSession, url: str) -> None:
+        client = {"bootstrap.servers": task.bootstrap}
+        self._task, self._session, self._url = task, session, url
+        self._consumer = Consumer(
+            {**client, "group.id": task.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        self._producer = Producer({**client, "enable.idempotence": True, "linger.ms": 5})
+        self._prefix = AcknowledgedPrefix(self._consumer, task.requests)
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._records = 0
 
-    return list(await asyncio.gather(*(ask(payload) for payload in payloads)))
-
-
-async def ask_per_batch(session: aiohttp.ClientSession, url: str, size: int, payloads: Sequence[bytes]) -> list[bytes]:
-    """One request per batch of `size`."""
-
-    async def ask(batch: Sequence[bytes]) -> list[bytes]:
-        async with session.post(url, data=msgspec.msgpack.encode(batch)) as response:
-            response.raise_for_status()
-            return msgspec.msgpack.decode(await response.read(), type=list[bytes])
-
-    batches = [payloads[start : start + size] for start in range(0, len(payloads), size)]
-    return [answer for answers in await asyncio.gather(*(ask(batch) for batch in batches)) for answer in answers]
-
-
-async def bridge(task: Assignment, url: str) -> None:
-    """Run until terminated."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": task.bootstrap,
-            "group.id": task.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    producer = Producer({"bootstrap.servers": task.bootstrap, "enable.idempotence": True, "linger.ms": 5})
-    consumer.subscribe([task.requests])
-    connector = aiohttp.TCPConnector(limit=ROUND_BATCHES * task.batch_size)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS)) as session:
+    async def run(self) -> None:
+        """Run until terminated; a request that fails ends it."""
+        self._consumer.subscribe([self._task.requests], on_revoke=lambda *_: self._prefix.forget())
+        commit_at, room = time.monotonic(), BATCHES_IN_FLIGHT * self._task.batch_size
         while True:
-            consumed = consumer.consume(ROUND_BATCHES * task.batch_size, WAIT_SECONDS)
+            wanted = min(self._task.batch_size, room - self._records)
+            consumed = self._consumer.consume(wanted, 0.0) if wanted > 0 else []
             messages = [message for message in consumed if not message.error()]
             if messages:
-                payloads = [message.value() or b"" for message in messages]
-                if task.is_tuned:
-                    answers = await ask_per_batch(session, url, task.batch_size, payloads)
-                else:
-                    answers = await ask_per_record(session, url, payloads)
-                _produce(producer, task.results, messages, answers)
-                if task.is_tuned:
-                    consumer.commit(asynchronous=True)
-                else:
-                    consumer.commit(asynchronous=False)
+                self._start(messages, self._prefix.note(messages))
+            self._producer.poll(0)
+            if time.monotonic() >= commit_at:
+                commit_at = time.monotonic() + COMMIT_SECONDS
+                self._prefix.commit()
+            await asyncio.sleep(0 if messages else PAUSE_SECONDS)
+
+    def _start(self, messages: Sequence[Message], reports: Mapping[int, Report]) -> None:
+        """Tuned, one request for all of them; as documented, one for each."""
+        groups = [messages] if self._task.is_tuned else [[message] for message in messages]
+        for group in groups:
+            self._records += len(group)
+            started = asyncio.create_task(self._answer(group, reports))
+            self._in_flight.add(started)
+            started.add_done_callback(self._finish)
+
+    def _finish(self, done: asyncio.Task[None]) -> None:
+        self._in_flight.discard(done)
+        if done.exception() is not None:
+            sys.exit(f"mosec: {done.exception()!r}")
+
+    async def _answer(self, messages: Sequence[Message], reports: Mapping[int, Report]) -> None:
+        payloads = [message.value() or b"" for message in messages]
+        body = msgspec.msgpack.encode(payloads) if self._task.is_tuned else payloads[0]
+        async with self._session.post(self._url, data=body) as response:
+            response.raise_for_status()
+            text: bytes = await response.read()
+        answers = msgspec.msgpack.decode(text, type=list[bytes]) if self._task.is_tuned else [text]
+        for message, answer in zip(messages, answers, strict=True):
+            report = reports[cast("int", message.partition())]
+            headers = answer_headers(message.headers())
+            self._producer.produce(self._task.results, answer, message.key(), headers=headers, on_delivery=report)
+        self._records -= len(messages)
 
 
-def _produce(producer: Producer, topic: str, messages: Sequence[Message], answers: Sequence[bytes]) -> None:
-    for message, answer in zip(messages, answers, strict=True):
-        producer.produce(topic, answer, message.key(), headers=answer_headers(message.headers()))
-    producer.flush()
+async def main() -> None:
+    """Start the server and bridge to it."""
+    task = read_assignment()
+    url = start_server()
+    connector = aiohttp.TCPConnector(limit=BATCHES_IN_FLIGHT * task.batch_size)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(_TIMEOUT_SECONDS)) as session:
+        await Bridge(task, session, url).run()
 
 
 if __name__ == "__main__":
-    asyncio.run(bridge(read_assignment(), start_server()))
+    asyncio.run(main())

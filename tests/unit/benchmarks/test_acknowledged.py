@@ -1,4 +1,4 @@
-from benchmarks.contestants.overlapped import Progress
+from benchmarks.contestants.acknowledged import Progress
 
 
 def test_only_the_prefix_that_is_acknowledged_is_committed():
