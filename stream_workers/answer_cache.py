@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import structlog
 
 from schemas.settings import CacheSettings
-from stream_workers.batching.work import Answer, Rejected, ServedVersion, WorkItem, unbatched_timings
+from stream_workers.batching.work import Answer, PartitionKey, Rejected, ServedVersion, WorkItem, unbatched_timings
 from stream_workers.caching.answer_keys import DIGEST_BYTES, digest_of
 from stream_workers.caching.answer_store import AnswerStore
 from stream_workers.caching.hit_watch import HitWatch
-from stream_workers.caching.recall import AnswerMaker, Found, NoAnswerCache, PartitionKey, Recalled, RemoteAnswers
+from stream_workers.caching.recall import AnswerMaker, Found, NoAnswerCache, Recalled, RemoteAnswers
 from stream_workers.caching.single_flight import Flight, SingleFlight
 from stream_workers.metrics import CacheMetrics
 

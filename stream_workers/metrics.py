@@ -11,8 +11,6 @@ from stream_workers.caching.recall import Found
 from stream_workers.kafka.settlement import Commit
 from stream_workers.pipeline.contract import BatchAnswered
 
-PartitionKey = tuple[str, int]
-
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _KINDS = {

@@ -15,14 +15,12 @@ from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
 from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import Batch, ServedVersion, WorkItem, unbatched_timings
+from stream_workers.batching.work import Batch, PartitionKey, ServedVersion, WorkItem, unbatched_timings
 from stream_workers.caching.recall import NoAnswerCache
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.pipeline.contract import ModelPool
-
-PartitionKey = tuple[str, int]
 
 
 class MemberDoor(Protocol):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from stream_workers.parts import LetsGo, PartitionKey, WorkerParts
+from stream_workers.batching.work import PartitionKey
+from stream_workers.parts import LetsGo, WorkerParts
 
 _log = structlog.get_logger("worker")
 

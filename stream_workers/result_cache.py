@@ -4,15 +4,10 @@ Never more than the bound is fetched of a value, whatever lies under a key. Ever
 UnavailableError.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
-from schemas.errors import ConfigurationError, UnavailableError, scrub
+from model_store.live_versions import open_client, translated
 from schemas.settings import CacheSettings, RedisSettings
 from stream_workers.caching.answer_keys import FRAME_BYTES, frame_output, open_frame
 
@@ -37,7 +32,7 @@ class ResultCache:
 
         Raises UnavailableError, and ConfigurationError for an address that cannot work.
         """
-        with _translated():
+        with translated():
             pipe = self._client().pipeline(transaction=False)
             for key in keys:
                 # One byte more than the bound, so that a value that is too long shows.
@@ -47,7 +42,7 @@ class ResultCache:
 
     def write(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
         """Keep outputs by key for the time to live. Raises as :meth:`read`; a write that is not taken is counted."""
-        with _translated():
+        with translated():
             pipe = self._client().pipeline(transaction=False)
             for key, output in entries:
                 pipe.set(self._name(key), frame_output(key, output), ex=self._ttl_seconds)
@@ -73,24 +68,5 @@ class ResultCache:
     def _client(self) -> Any:
         if self._connected is None:
             timeout = min(self._redis.timeout_seconds, MAX_TIMEOUT_SECONDS)
-            try:
-                self._connected = redis.Redis.from_url(
-                    self._redis.url.get_secret_value(),
-                    socket_timeout=timeout,
-                    socket_connect_timeout=timeout,
-                    retry=Retry(NoBackoff(), 0),
-                )
-            except ValueError:
-                raise ConfigurationError("redis.url is not a redis:// or rediss:// address") from None
+            self._connected = open_client(self._redis, timeout, retries=0)
         return self._connected
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turn every error of the client into one of ours, without its address or password."""
-    try:
-        yield
-    except redis.RedisError as error:
-        raise UnavailableError(f"Redis: {type(error).__name__}: {scrub(str(error), limit=200)}") from None
-    except OSError as error:
-        raise UnavailableError(f"Redis: {error.strerror or type(error).__name__}") from None

@@ -12,10 +12,10 @@ import structlog
 from schemas.errors import StartUpTimeoutError
 from stream_workers.batching.batcher import LEAST_URGENT, MOST_URGENT
 from stream_workers.batching.offset_ledger import Settled
-from stream_workers.batching.work import Batch, Expired, ReleaseReason, RunMode, Superseded, WorkItem
+from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, RunMode, Superseded, WorkItem
 from stream_workers.caching.recall import Recalled
 from stream_workers.judging import judge
-from stream_workers.parts import PartitionKey, WorkerParts
+from stream_workers.parts import WorkerParts
 from stream_workers.unreadable import step_over
 
 MAX_POLL_RECORDS = 500

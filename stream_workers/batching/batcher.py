@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from stream_workers.batching.lane import BatchLimits, Due, Lane
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import ReleaseReason, WorkItem
-
-PartitionKey = tuple[str, int]
+from stream_workers.batching.work import PartitionKey, ReleaseReason, WorkItem
 
 MOST_URGENT, LEAST_URGENT = 0, 9
 """The range of priorities."""

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stream_workers.batching.work import ReleaseReason, ShapeKey, WorkItem
+from stream_workers.batching.work import PartitionKey, ReleaseReason, ShapeKey, WorkItem
 
-PartitionKey = tuple[str, int]
 QueueKey = tuple[PartitionKey, ShapeKey]
 
 

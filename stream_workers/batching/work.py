@@ -8,6 +8,8 @@ import msgspec
 
 from schemas.records import ErrorDetail, Request, Timings
 
+PartitionKey = tuple[str, int]
+"""Topic and partition number."""
 ShapeKey = bytes | str | tuple[bytes | str, int]
 """What records of one batch have in common; with length buckets, which bucket too."""
 

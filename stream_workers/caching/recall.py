@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stream_workers.batching.work import ServedVersion, WorkItem
-
-PartitionKey = tuple[str, int]
+from stream_workers.batching.work import PartitionKey, ServedVersion, WorkItem
 
 
 class Found(enum.StrEnum):

@@ -16,9 +16,8 @@ from schemas.errors import EnvelopeError, FencedError, InvalidRecordError, Unava
 from schemas.headers import decode_request
 from schemas.records import BYTES, Request
 from schemas.settings import Settings
+from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import consumer_config, log_client_error
-
-PartitionKey = tuple[str, int]
 
 UNREADABLE_AFTER = 3
 """Errors at one offset after which a batch that cannot be unpacked is stepped over."""

@@ -16,12 +16,10 @@ import structlog
 from schemas.errors import SettlementError
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
-from stream_workers.batching.work import WorkItem
+from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.outcome_writers import OutcomeWriter
-
-PartitionKey = tuple[str, int]
 
 MAX_FAILURES = 20
 """Transactions that may fail in a row, ever more slowly; then something is wrong that trying again does not cure."""

@@ -5,11 +5,11 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from headrace.local_stack.stack import LocalStack
+from model_store.live_versions import translated
 from schemas.errors import ConfigurationError, UnavailableError
 from schemas.settings import CacheSettings, RedisSettings
 from stream_workers.caching.answer_keys import frame_output
-from stream_workers.result_cache import ResultCache, _translated
+from stream_workers.result_cache import ResultCache
 from tests.fakes.fake_result_cache import FakeResultCache
 
 KEY, OTHER = b"k" * 64, b"o" * 64
@@ -21,17 +21,6 @@ class StoredByHand(ResultCache):
 
     def put(self, key: bytes, value: bytes) -> None:
         self._client().set(self._name(key), value)
-
-
-@pytest.fixture
-def settings(stack: LocalStack, unique: str) -> RedisSettings:
-    return RedisSettings(url=SecretStr(stack.redis_url), prefix=unique[-40:].strip("-"))
-
-
-@pytest.fixture
-def client(settings: RedisSettings) -> Iterator[Any]:
-    with redis.Redis.from_url(settings.url.get_secret_value()) as connected:
-        yield connected
 
 
 @pytest.fixture
@@ -144,9 +133,9 @@ def every_subclass(root: type) -> Iterator[type]:
         yield from every_subclass(subclass)
 
 
-def test_every_error_of_the_client_is_translated() -> None:
+def test_every_error_of_the_client_istranslated() -> None:
     kinds = [kind for kind in every_subclass(redis.RedisError) if kind.__module__.startswith("redis.")]
     for kind in (*kinds, ConnectionResetError, TimeoutError):
         error = kind.__new__(kind)
-        with pytest.raises(UnavailableError), _translated():
+        with pytest.raises(UnavailableError), translated():
             raise error
