@@ -9,7 +9,7 @@ from functools import partial
 from schemas.settings import BatchingSettings, Delivery, Settings, instances_per_member
 from stream_workers.answer_cache import AnswerCache
 from stream_workers.answer_courier import AnswerCourier, AnswerDoor
-from stream_workers.batching.adaptive_wait import AdaptiveWait
+from stream_workers.batching.adaptive_wait import make_wait
 from stream_workers.batching.batcher import MOST_URGENT, Batcher
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.costs import Pricing, resolve_cost
@@ -21,7 +21,7 @@ from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
-from stream_workers.batching.waiting import FixedWait, WaitPolicy
+from stream_workers.batching.waiting import WaitPolicy
 from stream_workers.batching.work import Batch
 from stream_workers.kafka.cluster_check import ClusterFacts
 from stream_workers.kafka.group_member import GroupMember
@@ -60,7 +60,7 @@ def build_parts(
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
         intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),
-        batcher=Batcher(lane_limits(settings), batching.lowest_share, wait=wait),
+        batcher=Batcher(lane_limits(settings), wait, batching.lowest_share),
         wait=wait,
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),
@@ -86,12 +86,7 @@ def build_parts(
 def lane_limits(settings: Settings) -> dict[int, BatchLimits]:
     """When batches of each lane are released, by priority. The most urgent of several never waits for company."""
     batching = settings.batching
-    limits = BatchLimits(
-        batching.max_batch_size,
-        batching.max_batch_bytes,
-        math.inf,  # the wait policy decides
-        batching.max_batch_cost or float("inf"),
-    )
+    limits = BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_batch_cost or math.inf)
     lanes = dict.fromkeys(settings.topics.lanes, limits)
     if len(lanes) > 1:
         size = batching.urgent_batch_size or max(1, batching.max_batch_size // 4)
@@ -105,11 +100,9 @@ def _pricing(batching: BatchingSettings) -> Pricing | None:
 
 
 def choose_wait(settings: Settings) -> WaitPolicy:
-    """How long batches of one member wait: as the settings say, or as the load does."""
+    """How long batches of one member wait."""
     batching = settings.batching
-    if batching.max_wait_ms == "auto":
-        return AdaptiveWait(instances_per_member(settings), batching.max_batch_size)
-    return FixedWait(batching.max_wait_ms / 1000)
+    return make_wait(batching.max_wait_ms, instances_per_member(settings), batching.max_batch_size)
 
 
 def _answer_cache(settings: Settings, pool: ModelPool, metrics: CacheMetrics) -> AnswerCache:

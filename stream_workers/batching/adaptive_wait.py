@@ -25,13 +25,22 @@ decided here. Bounds against every fixed wait: docs/decisions/0013 and the test 
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from stream_workers.batching.load_estimates import ArrivalRate, ServiceFit
+from stream_workers.batching.waiting import FixedWait, WaitPolicy
 
 TARGET_BUSY_SHARE = 0.9
 _MOST_AMORTISED = 10.0
 _WORTH_HOLDING_RECORDS = 0.4
 """Records per sustainable gap below which batches of one are so far from overload that holding only delays."""
+
+
+def make_wait(max_wait_ms: float | Literal["auto"], instances: int, max_batch_size: int) -> WaitPolicy:
+    """Return the policy that `batching.max_wait_ms` asks for: that wait, or one that follows the load."""
+    if max_wait_ms == "auto":
+        return AdaptiveWait(instances, max_batch_size)
+    return FixedWait(max_wait_ms / 1000)
 
 
 @dataclass(frozen=True, slots=True)

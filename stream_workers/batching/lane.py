@@ -2,7 +2,7 @@
 
 Each partition keeps its own queues, one per shape. A batch opens with the oldest record of one partition and takes from
 that partition first; when it is short it is topped up from the other partitions, oldest first. So a partition's records
-enter batches in offset order, and one slow stream never makes another wait longer than `max_wait_seconds`.
+enter batches in offset order, and one slow stream never makes another wait longer than `wait_seconds`.
 """
 
 from collections import deque
@@ -16,13 +16,12 @@ QueueKey = tuple[PartitionKey, ShapeKey]
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """When a batch is released: at `max_size` records, at `max_bytes` of payload, at `max_cost`, or `max_wait_seconds`
-    after the poll that brought its first record, whichever comes first. With `at_once` nothing waits for company.
+    """What a batch holds at most: `max_size` records, `max_bytes` of payload, `max_cost`; it is released with the first
+    of them that is reached. Otherwise the wait decides; with `at_once` nothing waits for company.
     """
 
     max_size: int
     max_bytes: int
-    max_wait_seconds: float
     max_cost: float = float("inf")
     at_once: bool = False
 
@@ -77,8 +76,8 @@ class Lane:
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
-        self.wait_seconds = limits.max_wait_seconds
-        """How long a batch waits for company now; the batcher may change it."""
+        self.wait_seconds = 0.0
+        """How long a batch waits for company now, counted from the poll of its first record; the batcher says."""
         self._queues: dict[QueueKey, deque[WorkItem]] = {}
         self._totals: dict[ShapeKey, _ShapeTotals] = {}
 

@@ -98,7 +98,7 @@ class _Driver:
         self._bench = bench
         self._stream = SampleStream(samples)
         self._wait: WaitPolicy = candidate.new_wait()
-        self._batcher = Batcher(BatchLimits(candidate.max_batch_size, max_bytes, 0.0), wait=self._wait)
+        self._batcher = Batcher(BatchLimits(candidate.max_batch_size, max_bytes), self._wait)
         self._answered_at: list[float] = []
         self._batch_sizes: list[int] = []
         self._began_at = 0.0

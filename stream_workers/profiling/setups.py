@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from schemas.settings import Settings, cores
-from stream_workers.batching.adaptive_wait import AdaptiveWait
-from stream_workers.batching.waiting import FixedWait, WaitPolicy
+from stream_workers.batching.adaptive_wait import make_wait
+from stream_workers.batching.waiting import WaitPolicy
 from stream_workers.profiling.worker_simulation import WorkerShape
 
 WaitChoice = float | Literal["auto"]
@@ -56,9 +56,7 @@ class Candidate:
 
     def new_wait(self) -> WaitPolicy:
         """A fresh wait policy, as the worker would have it."""
-        if self.max_wait_ms == "auto":
-            return AdaptiveWait(self.setup.instances, self.max_batch_size)
-        return FixedWait(self.max_wait_ms / 1000)
+        return make_wait(self.max_wait_ms, self.setup.instances, self.max_batch_size)
 
 
 def list_setups(settings: Settings, versions: Sequence[str]) -> list[Setup]:

@@ -66,8 +66,7 @@ class _Simulation:
         self._shape = shape
         self._service = service
         self._wait = wait or FixedWait(shape.max_wait_seconds)
-        limits = BatchLimits(shape.max_batch_size, len(arrivals) + 1, shape.max_wait_seconds)
-        self._batcher = Batcher(limits, wait=self._wait)
+        self._batcher = Batcher(BatchLimits(shape.max_batch_size, len(arrivals) + 1), self._wait)
         self._instances = [_Instance() for _ in range(shape.instances)]
         self._ends: list[tuple[float, int, float]] = []
         """A heap of (when the running batch ends, on which instance, when it began)."""

@@ -57,7 +57,7 @@ class Rig:
             pool=self.pool,
             metrics=WorkerMetrics(CollectorRegistry()),
             intake=Intake(settings.limits, settings.topics.priorities),
-            batcher=Batcher(lane_limits(settings), settings.batching.lowest_share, wait=wait),
+            batcher=Batcher(lane_limits(settings), wait, settings.batching.lowest_share),
             wait=wait,
             ledger=OffsetLedger(),
             deadlines=DeadlineWatch(),

@@ -89,7 +89,7 @@ class Told(FixedWait):
 
 def test_the_batcher_asks_its_policy_and_not_the_limit() -> None:
     wait = Told(0.0)
-    batcher = Batcher(BatchLimits(4, 1000, 0.1), wait=wait)
+    batcher = Batcher(BatchLimits(4, 1000), wait)
     wait.seconds = math.inf
     batcher.add([item(0, at=1.0)])
     assert batcher.next_batch(50.0) is None
@@ -105,7 +105,7 @@ def test_the_batcher_asks_its_policy_and_not_the_limit() -> None:
 def test_a_full_batch_does_not_wait() -> None:
     wait = Told(0.0)
     wait.seconds = math.inf
-    batcher = Batcher(BatchLimits(2, 1000, 0.1), wait=wait)
+    batcher = Batcher(BatchLimits(2, 1000), wait)
     batcher.add([item(0), item(1)])
     due = batcher.next_batch(0.0)
     assert due is not None
