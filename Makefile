@@ -9,16 +9,18 @@ UV_VERSION := 0.13.9
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PACKAGES := headrace model_store producers schemas stream_workers
+PACKAGES := headrace model_store producers schemas stream_workers benchmarks
 DEMO_ARGUMENTS ?=
 SOAK_ARGUMENTS ?=
+ENDURANCE_ARGUMENTS ?=
+BENCH_ARGUMENTS ?=
 
-.PHONY: help demo test check bench soak fmt docs clean
+.PHONY: help demo test check bench bench-quick soak endurance fmt docs clean
 
 help: ## Show the targets
 	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
 	@echo
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
 	@echo
 	@echo "Python is '$(PYTHON)'; choose another one with: make <target> PYTHON=/path/to/python3.12"
 
@@ -45,11 +47,17 @@ check: $(STAMP) ## Format, lint, import rules, types, unit tests and package nam
 	@echo "== tests: unit"
 	@$(BIN)/python -m pytest tests/unit -q
 
-bench: $(STAMP) ## Measure one worker against the limits of its model and its broker
-	@$(BIN)/python -m benchmarks.worker
+bench: $(STAMP) ## Measure Headrace against limits, loops and peers: about half an hour
+	@$(BIN)/python -m benchmarks $(BENCH_ARGUMENTS)
+
+bench-quick: $(STAMP) ## The same in three minutes: the contestants that matter most
+	@$(BIN)/python -m benchmarks --quick $(BENCH_ARGUMENTS)
 
 soak: $(STAMP) ## Kill processes of a worker at random for two minutes, then audit every record
 	@$(BIN)/python -m tests.faults.soak $(SOAK_ARGUMENTS)
+
+endurance: $(STAMP) ## Run two lanes with expiring requests for half an hour, then look for drift
+	@$(BIN)/python -m tests.faults.endurance $(ENDURANCE_ARGUMENTS)
 
 fmt: $(STAMP) ## Format the code and repair what the linter can repair
 	@$(BIN)/ruff format .

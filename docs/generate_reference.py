@@ -59,7 +59,8 @@ def describe_type(name: str, schema: dict[str, object]) -> str:
         return "secret text"
     words = {"string": "text", "array": "list", "object": "mapping", "integer": "whole number"}
     word = "path" if spec.get("format") == "path" else words.get(spec["type"], spec["type"])
-    return word + _limits(spec)
+    words_too = "".join(f", or `{option['const']}`" for option in options[1:] if "const" in option)
+    return word + _limits(spec) + words_too
 
 
 def _limits(spec: dict[str, object]) -> str:
@@ -150,8 +151,8 @@ def metrics_page() -> str:
         "# Metrics\n",
         NOTICE.format(source="stream_workers/metrics.py and supervision/health.py"),
         "One worker serves `/metrics`, `/live` and `/ready` at `health.host` and `health.port`. Every metric of a",
-        "member carries the label `slot`; the numbers of a member that was replaced start again at zero, which is what",
-        "Prometheus expects of a restart.\n",
+        "member carries the label `slot`. Counters and histograms of a slot go on where they were when its member is",
+        "replaced; at most half a second before a kill is not counted. Gauges end with their member.\n",
         "| name | type | labels | meaning |",
         "| --- | --- | --- | --- |",
         *sorted({*_member_metrics(), *_supervisor_metrics()}),
@@ -161,7 +162,7 @@ def metrics_page() -> str:
 
 def _member_metrics() -> Iterator[str]:
     metrics = WorkerMetrics(new_registry())
-    groups = (metrics.delivery, metrics.batching, metrics.member)
+    groups = (metrics.delivery, metrics.batching, metrics.member, metrics.cache)
     for metric in (metric for group in groups for metric in vars(group).values()):
         for family in metric.describe() if hasattr(metric, "describe") else ():
             name = f"{family.name}_total" if family.type == "counter" else family.name

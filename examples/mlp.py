@@ -31,6 +31,8 @@ def build_mlp(seed: int = 0) -> torch.nn.Module:
 class MlpClassifier(InferenceModel):
     """Takes `.npy` float32 [256] or a JSON list of 256 numbers; answers ten probabilities, rounded to 6 places."""
 
+    cacheable = True
+
     def build(self) -> torch.nn.Module:
         """See :class:`InferenceModel`."""
         return build_mlp()

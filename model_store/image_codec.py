@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from model_store.jpeg_header import read_jpeg_header, read_orientation
+from model_store.png_header import read_png_size
 from schemas.errors import InvalidInputError, PayloadTooLargeError, scrub
 
 JPEG_MAGIC = b"\xff\xd8\xff"
@@ -94,9 +95,7 @@ def _decode_fast(data: Bytes, size: tuple[int, int], hint: tuple[int, int] | Non
 
 
 def _decode_png(data: Bytes, max_pixels: int) -> Pixels:
-    if len(data) < 33 or data[12:16] != b"IHDR":
-        raise InvalidInputError("not a sound PNG: no header chunk")
-    width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    width, height = read_png_size(data)
     _check_size(width, height, max_pixels)
     pixels, orientation = _decode_with_pillow(data, "PNG", max_pixels, None)
     return pixels if orientation == 1 else turn_upright(pixels, orientation)

@@ -6,7 +6,7 @@ parts around the model.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +28,18 @@ class ModelContext:
 class InferenceModel:
     """Subclass this and register it under `model.classes`. `build`, `preprocess` and `postprocess` are the usual three.
 
-    One instance serves one version in one process, from one thread. An item is an array, a tensor, or a tuple or dict
-    of them; items of unlike shapes never meet in one `collate`.
+    One instance serves one version in one process, from one thread; with `model.decode_threads`, `preprocess`,
+    `preprocess_batch` and `collate` run beside `forward`, and with more than one of them `preprocess` beside itself. An
+    item is an array, a tensor, or a tuple or dict of them; items of unlike shapes never meet in one `collate`.
+
+    What is collated here lies in memory that the next batches are written to: outputs that are views of the inputs may
+    be read in `postprocess`, and kept as copies only.
+    """
+
+    cacheable: ClassVar[bool] = False
+    """Set it to True when an answer depends on the content type and bytes of its own record and on nothing else: not on
+    time, chance, files, or records before it. Then `cache.enabled` may give the answer again, and a payload's `key` and
+    `request_id` are always None and empty, whether or not a cache is used.
     """
 
     def __init__(self, context: ModelContext) -> None:

@@ -1,7 +1,8 @@
 """The Redis door: one timeline per model, read within bounds and moved only by compare-and-set.
 
 WATCH and MULTI do the compare-and-set, so scripting can stay switched off. The published hint carries nothing that is
-trusted: whoever hears it reads the key. Every error of the client leaves here as UnavailableError.
+trusted: whoever hears it reads the key. Every error of the client leaves here as UnavailableError. What connects and
+translates serves whoever else speaks to Redis.
 """
 
 from collections.abc import Iterator
@@ -71,15 +72,9 @@ class LiveVersions:
 
     def _client(self) -> Any:
         if self._connected is None:
-            url, timeout = self._settings.url.get_secret_value(), self._settings.timeout_seconds
-            if not url:
+            if not self._settings.url.get_secret_value():
                 raise ConfigurationError("redis.url is not set, and the active version is kept in Redis")
-            try:
-                self._connected = redis.Redis.from_url(
-                    url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 1)
-                )
-            except ValueError:
-                raise ConfigurationError("redis.url is not a redis:// or rediss:// address") from None
+            self._connected = open_client(self._settings, self._settings.timeout_seconds, retries=1)
         return self._connected
 
     def _key(self, model: str) -> str:
@@ -129,11 +124,32 @@ def _read_or_replace(client: Any, key: str, *, replace: bool) -> Timeline:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn every error of the client into one of ours, without its address or password."""
+    """As :func:`translated`, and a lost race is a PointerConflictError."""
+    with translated():
+        try:
+            yield
+        except redis.WatchError:
+            raise PointerConflictError("somebody else moved the active version at the same moment") from None
+
+
+def open_client(settings: RedisSettings, timeout_seconds: float, retries: int) -> Any:
+    """Make a client that connects on first use. Raises ConfigurationError for an address that cannot work."""
+    try:
+        return redis.Redis.from_url(
+            settings.url.get_secret_value(),
+            socket_timeout=timeout_seconds,
+            socket_connect_timeout=timeout_seconds,
+            retry=Retry(NoBackoff(), retries),
+        )
+    except ValueError:
+        raise ConfigurationError("redis.url is not a redis:// or rediss:// address") from None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn every error of the client into UnavailableError, without its address or password."""
     try:
         yield
-    except redis.WatchError:
-        raise PointerConflictError("somebody else moved the active version at the same moment") from None
     except redis.RedisError as error:
         raise UnavailableError(f"Redis: {type(error).__name__}: {scrub(str(error), limit=200)}") from None
     except OSError as error:

@@ -1,8 +1,8 @@
 """Registered class names to code. The only way from stored data to an import, and only settings can widen it."""
 
-import importlib
 from collections.abc import Mapping
 
+from model_store.import_paths import import_named
 from model_store.inference_model import InferenceModel
 from schemas.errors import ConfigurationError, ManifestError
 
@@ -19,11 +19,7 @@ def resolve_class(name: str, classes: Mapping[str, str]) -> type[InferenceModel]
     if name not in known:
         raise ManifestError(f"model class {name!r} is not registered; known: {', '.join(sorted(known)) or 'none'}")
     path = known[name]
-    module_name, _, class_name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"model.classes.{name}: {path} cannot be imported: {error}") from error
+    found = import_named(path, f"model.classes.{name}")
     if not (isinstance(found, type) and issubclass(found, InferenceModel)):
         raise ConfigurationError(f"model.classes.{name}: {path} is not a subclass of InferenceModel")
     return found

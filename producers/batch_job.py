@@ -45,7 +45,7 @@ class BatchJob:
         self._options = options
         self._on_progress = on_progress
         self._clock = clock
-        self._topic = options.topic or settings.topics.requests[-1]
+        self._topic = options.topic or settings.topics.least_urgent
         rows = RowOptions(settings.limits.payload_bytes, options.id_column, options.payload_column)
         self._input = BatchInput(options.input, rows)
 

@@ -7,116 +7,47 @@ refused in both places.
 import enum
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.names import check_name
+from schemas.connection_settings import KafkaSettings, RedisSettings, SecurityProtocol, TopicSettings
+from schemas.serving_settings import BatchingSettings, CacheSettings, ImportPath, ModelSettings
+from schemas.settings_group import MIB, SettingsGroup
+
+__all__ = [
+    "CONFIG_VARIABLE",
+    "ENV_PREFIX",
+    "MIB",
+    "URGENT_SLOTS",
+    "BatchingSettings",
+    "CacheSettings",
+    "Delivery",
+    "HealthSettings",
+    "ImportPath",
+    "KafkaSettings",
+    "LimitSettings",
+    "LogSettings",
+    "ModelSettings",
+    "RedisSettings",
+    "SecurityProtocol",
+    "Settings",
+    "StoreSettings",
+    "TopicSettings",
+    "WorkerSettings",
+    "cores",
+    "instances_per_member",
+    "urgent_slots",
+]
 
 ENV_PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
 
-TopicName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
-CostName = Annotated[str, StringConstraints(pattern=r"^(|bytes|pixels|tokens|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
-MIB = 1 << 20
 _ENVELOPE_BYTES = 8192
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-class SecurityProtocol(enum.StrEnum):
-    """How a client talks to the brokers."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-
-class KafkaSettings(_Group):
-    """Where Kafka is and how to be let in."""
-
-    bootstrap: str = Field("127.0.0.1:9092", min_length=1)
-    """Comma-separated host:port list."""
-    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    """How to talk to the brokers."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    """With a SASL protocol: how to prove who we are."""
-    sasl_username: str = ""
-    """With a SASL protocol: who we are."""
-    sasl_password: SecretStr = SecretStr("")
-    """With a SASL protocol: the password. Better given as a variable than in a file."""
-    ssl_ca_file: Path | None = None
-    """Certificates of the authorities that may vouch for the brokers; the system's when not given."""
-    ssl_certificate_file: Path | None = None
-    """Our certificate, where brokers ask for one."""
-    ssl_key_file: Path | None = None
-    """The key of our certificate."""
-    ssl_key_password: SecretStr = SecretStr("")
-    """The password of that key."""
-    request_timeout_ms: int = Field(10_000, ge=1000, le=300_000)
-    """How long one request to a broker may take."""
-
-    @model_validator(mode="after")
-    def _complete_sasl(self) -> "KafkaSettings":
-        if self.security_protocol.startswith("SASL") and not self.sasl_username:
-            raise ValueError("sasl_username is needed with a SASL security_protocol")
-        return self
-
-
-class RedisSettings(_Group):
-    """The control plane: the active-version timeline lives here. An empty url switches it off."""
-
-    url: SecretStr = SecretStr("")
-    """redis://[user:password@]host:port/db or rediss:// for TLS. A secret, since it may carry a password."""
-    prefix: str = Field("headrace", pattern=r"^[a-z0-9_-]{1,40}$")
-    """Every key in Redis begins with it."""
-    timeout_seconds: float = Field(2.0, gt=0, le=60)
-    """How long one call to Redis may take."""
-    poll_seconds: float = Field(1.0, ge=0.1, le=60)
-    """How often the pointer is read. Pushes are hints; this read decides."""
-
-
-class TopicSettings(_Group):
-    """The topics of one pipeline."""
-
-    requests: tuple[TopicName, ...] = Field(("headrace.requests",), min_length=1)
-    """Where requests are read."""
-    results: TopicName = "headrace.results"
-    """Where answers are written."""
-    dead_letters: TopicName = "headrace.dead-letters"
-    """Where refused requests are written."""
-
-    priorities: dict[TopicName, Annotated[int, Field(ge=0, le=9)]] = Field(default_factory=dict)
-    """Priority of request topics, 0 the highest. Topics of one priority are one lane; one not named here has 0."""
-
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        """The priorities in use, most urgent first."""
-        return tuple(sorted({self.priorities.get(topic, 0) for topic in self.requests}))
-
-    @model_validator(mode="after")
-    def _known_priorities(self) -> "TopicSettings":
-        unknown = sorted(set(self.priorities) - set(self.requests))
-        if unknown:
-            raise ValueError(f"priorities names {unknown[0]}, which is not one of requests: {', '.join(self.requests)}")
-        if self.lanes[0] != 0:
-            raise ValueError(f"priorities: the most urgent topic has {self.lanes[0]}; the highest priority in use is 0")
-        return self
-
-    @model_validator(mode="after")
-    def _no_loop(self) -> "TopicSettings":
-        outputs = {self.results, self.dead_letters}
-        if len(outputs) != 2 or outputs & set(self.requests) or len(set(self.requests)) != len(self.requests):
-            raise ValueError("requests, results and dead_letters must all be different topics: anything else is a loop")
-        return self
-
-
-class StoreSettings(_Group):
+class StoreSettings(SettingsGroup):
     """Where model versions are kept and cached."""
 
     root: Path = Path("models")
@@ -127,68 +58,7 @@ class StoreSettings(_Group):
     """Bound of the local cache; what was used longest ago goes first."""
 
 
-class ModelSettings(_Group):
-    """Which model a worker serves and with how much of the machine."""
-
-    name: str = "model"
-    """Which model of the store is served."""
-    version: str | None = None
-    """A fixed version. When not given, the pointer in Redis says which."""
-    classes: dict[str, ImportPath] = Field(default_factory=dict)
-    """Registered class name to `package.module:Class`. The only place that maps stored data to code."""
-    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d{1,3})?)$")
-    """Where the model runs: `cpu`, `cuda` or `cuda:N`."""
-    instances: int | None = Field(None, ge=1, le=256)
-    """Replicas of the model per member; by default the cores divided among the members."""
-    threads: int = Field(1, ge=1, le=512)
-    """Intra-op threads of one instance."""
-    load_timeout_seconds: float = Field(120.0, gt=0)
-    """A version that takes longer to load and warm up is refused."""
-    batch_timeout_seconds: float = Field(60.0, gt=0)
-    """A model process without progress for this long is killed and its batch taken apart."""
-    non_finite_outputs: Literal["reject", "allow"] = "reject"
-    """What becomes of an answer with NaN or infinity: a dead letter, or null and marked."""
-
-    @field_validator("name", "version")
-    @classmethod
-    def _safe_name(cls, value: str | None) -> str | None:
-        return value if value is None else check_name("model name or version", value)
-
-
-class BatchingSettings(_Group):
-    """When a batch is released."""
-
-    max_batch_size: int = Field(16, ge=1, le=65_536)
-    """Most records in one batch."""
-    max_wait_ms: float = Field(10.0, ge=0, le=60_000)
-    """Counted from the first record of the batch. Only ever a wait: no request fails because of it."""
-    max_batch_bytes: int = Field(32 * MIB, ge=64 * 1024, le=1 << 31)
-    """Most payload bytes in one batch; also the size of one input slot in shared memory."""
-    slots: int = Field(2, ge=1, le=16)
-    """Batches that one model instance may hold: one that runs, the others ready."""
-    urgent_batch_size: int | None = Field(None, ge=1, le=65_536)
-    """With several lanes: most records in a batch of the most urgent one; a quarter of max_batch_size by default."""
-    lowest_share: float = Field(0.1, gt=0, le=0.5)
-    """With several lanes: the share of batches that each lane keeps while more urgent ones always have work."""
-    cost: CostName = ""
-    """What a record costs: `bytes`, `pixels`, `tokens` (bytes of text by four) or `package.module:function`."""
-    max_batch_cost: float | None = Field(None, gt=0)
-    """Most cost in one batch; a single record that costs more is a batch of its own. Needs cost."""
-    length_buckets: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    """Rising bounds of cost: only records between the same two meet in a batch, so little is padded. Needs cost."""
-    overload: Literal["queue", "drop_oldest"] = "queue"
-    """`drop_oldest` is for live streams: when more waits than models can take, only the newest of a key is run."""
-
-    @model_validator(mode="after")
-    def _priced(self) -> "BatchingSettings":
-        if not self.cost and (self.max_batch_cost is not None or self.length_buckets):
-            raise ValueError("max_batch_cost and length_buckets need cost, which says what a record costs")
-        if list(self.length_buckets) != sorted(set(self.length_buckets)):
-            raise ValueError(f"length_buckets {list(self.length_buckets)} must rise from each bound to the next")
-        return self
-
-
-class LimitSettings(_Group):
+class LimitSettings(SettingsGroup):
     """Checked before anything of that size is allocated."""
 
     payload_bytes: int = Field(8 * MIB, ge=1, le=1 << 30)
@@ -221,7 +91,7 @@ class Delivery(enum.StrEnum):
     """Offsets are committed after delivery: a kill may repeat outcomes, never lose one."""
 
 
-class WorkerSettings(_Group):
+class WorkerSettings(SettingsGroup):
     """One `headrace worker`: a supervisor, its group members and their model processes."""
 
     group: str = Field("headrace", pattern=r"^[A-Za-z0-9._-]{1,200}$")
@@ -270,7 +140,7 @@ class WorkerSettings(_Group):
         return self
 
 
-class HealthSettings(_Group):
+class HealthSettings(SettingsGroup):
     """The HTTP endpoint with /live, /ready and /metrics."""
 
     host: str = "127.0.0.1"
@@ -279,7 +149,7 @@ class HealthSettings(_Group):
     """0 picks a free port, which is logged."""
 
 
-class LogSettings(_Group):
+class LogSettings(SettingsGroup):
     """How a process speaks."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -301,6 +171,7 @@ class Settings(BaseSettings):
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     batching: BatchingSettings = BatchingSettings()
+    cache: CacheSettings = CacheSettings()
     limits: LimitSettings = LimitSettings()
     worker: WorkerSettings = WorkerSettings()
     health: HealthSettings = HealthSettings()
@@ -313,6 +184,7 @@ class Settings(BaseSettings):
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed batching.max_batch_bytes"
                 f" ({self.batching.max_batch_bytes}): such a record could never enter a batch"
             )
+        self._check_cache()
         if self.limits.payload_bytes > self.worker.queue_bytes:
             raise ValueError(
                 f"limits.payload_bytes ({self.limits.payload_bytes}) must not exceed worker.queue_bytes"
@@ -320,10 +192,29 @@ class Settings(BaseSettings):
             )
         return self
 
+    def _check_cache(self) -> None:
+        if self.cache.enabled and self.cache.redis and not self.redis.url.get_secret_value():
+            raise ValueError("cache.redis needs redis.url, which is not set")
+        if self.cache.enabled and self.cache.max_output_bytes > self.limits.result_bytes:
+            raise ValueError(
+                f"cache.max_output_bytes ({self.cache.max_output_bytes}) must not exceed limits.result_bytes"
+                f" ({self.limits.result_bytes}): no answer is that large"
+            )
+
 
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+URGENT_SLOTS = 2
+"""With several lanes, the slots of a model instance that only the most urgent lane may take: while an urgent batch runs
+another can wait in front of all others, and none ever waits behind more than the one that runs."""
+
+
+def urgent_slots(settings: Settings) -> int:
+    """Slots of each model instance that are kept for urgent batches, beside `batching.slots`."""
+    return URGENT_SLOTS if len(settings.topics.lanes) > 1 else 0
 
 
 def instances_per_member(settings: Settings) -> int:

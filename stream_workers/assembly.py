@@ -1,10 +1,15 @@
 """The composition root: the only place that knows every class of a member. Nothing is opened or started here."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
-from schemas.settings import BatchingSettings, Delivery, Settings
+from schemas.settings import BatchingSettings, Delivery, Settings, instances_per_member
+from stream_workers.answer_cache import AnswerCache
+from stream_workers.answer_courier import AnswerCourier, AnswerDoor
+from stream_workers.batching.adaptive_wait import make_wait
 from stream_workers.batching.batcher import MOST_URGENT, Batcher
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.costs import Pricing, resolve_cost
@@ -16,13 +21,14 @@ from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.waiting import WaitPolicy
 from stream_workers.batching.work import Batch
 from stream_workers.kafka.cluster_check import ClusterFacts
 from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
 from stream_workers.kafka.outcome_writers import IdempotentWriter, OutcomeWriter, TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
-from stream_workers.metrics import WorkerMetrics, new_registry
+from stream_workers.metrics import CacheMetrics, WorkerMetrics, new_registry
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.contract import ModelPool
 from stream_workers.rebalancing import PartitionLifecycle
@@ -41,6 +47,7 @@ def build_parts(
     writer: OutcomeWriter = (TransactionalWriter if exactly_once else IdempotentWriter)(settings, slot)
     encoder = OutcomeEncoder(settings, slot, facts.partition_counts)
     batching = settings.batching
+    wait = choose_wait(settings)
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
@@ -53,7 +60,8 @@ def build_parts(
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
         intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),
-        batcher=Batcher(lane_limits(settings), batching.lowest_share),
+        batcher=Batcher(lane_limits(settings), wait, batching.lowest_share),
+        wait=wait,
         ledger=OffsetLedger(),
         deadlines=DeadlineWatch(),
         breaker=Breaker(),
@@ -67,6 +75,8 @@ def build_parts(
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,
     )
+    if settings.cache.enabled:
+        parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
     parts.metrics.member.retirements.set_function(lambda: writer.retirements)
     parts.metrics.member.fenced.set_function(lambda: parts.ledger.fenced)
     parts.metrics.member.breaker.set_function(lambda: parts.breaker.is_open)
@@ -76,12 +86,7 @@ def build_parts(
 def lane_limits(settings: Settings) -> dict[int, BatchLimits]:
     """When batches of each lane are released, by priority. The most urgent of several never waits for company."""
     batching = settings.batching
-    limits = BatchLimits(
-        batching.max_batch_size,
-        batching.max_batch_bytes,
-        batching.max_wait_ms / 1000,
-        batching.max_batch_cost or float("inf"),
-    )
+    limits = BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_batch_cost or math.inf)
     lanes = dict.fromkeys(settings.topics.lanes, limits)
     if len(lanes) > 1:
         size = batching.urgent_batch_size or max(1, batching.max_batch_size // 4)
@@ -92,6 +97,24 @@ def lane_limits(settings: Settings) -> dict[int, BatchLimits]:
 def _pricing(batching: BatchingSettings) -> Pricing | None:
     function = resolve_cost(batching.cost)
     return None if function is None else Pricing(function, batching.length_buckets)
+
+
+def choose_wait(settings: Settings) -> WaitPolicy:
+    """How long batches of one member wait."""
+    batching = settings.batching
+    return make_wait(batching.max_wait_ms, instances_per_member(settings), batching.max_batch_size)
+
+
+def _answer_cache(settings: Settings, pool: ModelPool, metrics: CacheMetrics) -> AnswerCache:
+    remote = AnswerCourier(partial(_connect_result_cache, settings)) if settings.cache.redis else None
+    return AnswerCache(settings.cache, pool, metrics, remote)
+
+
+def _connect_result_cache(settings: Settings) -> AnswerDoor:
+    # On the courier's thread: the Redis client takes most of a second to import.
+    from stream_workers.result_cache import ResultCache  # noqa: PLC0415 - see above
+
+    return ResultCache(settings.redis, settings.cache)
 
 
 def _batch_span(settings: Settings, topic: str, partition: int, offset: int) -> tuple[int, int]:

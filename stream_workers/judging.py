@@ -7,9 +7,16 @@ import structlog
 
 from schemas.records import ErrorDetail, Stage, Timings
 from stream_workers.batching.failure_policy import Verdict, after_loss, after_raise
-from stream_workers.batching.work import Answer, Rejected, RunMode, ServedVersion, WorkItem
+from stream_workers.batching.work import Answer, Expired, Rejected, RunMode, ServedVersion, WorkItem
 from stream_workers.parts import WorkerParts
-from stream_workers.pipeline.contract import BatchAnswered, BatchLost, BatchOutcome, BatchRaised, RecordOutcome
+from stream_workers.pipeline.contract import (
+    BatchAnswered,
+    BatchLost,
+    BatchOutcome,
+    BatchRaised,
+    RecordExpired,
+    RecordOutcome,
+)
 
 _log = structlog.get_logger("worker")
 
@@ -28,6 +35,8 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     if isinstance(outcome, BatchAnswered):
         _take_answers(outcome, outcome.outcomes, outcome.model_ms, judged, parts, now)
         parts.metrics.batching.note_answered(outcome)
+        if outcome.batch.mode is RunMode.TOGETHER:
+            parts.wait.note_service(len(outcome.batch.items), outcome.model_ms / 1000)
         return judged
     items = outcome.batch.items
     if isinstance(outcome, BatchRaised):
@@ -79,6 +88,9 @@ def _take_answers(
             timing = timings[polled_at] = Timings(round(max(0.0, queue_ms), 3), round(model_ms, 3), size)
         if isinstance(outcome, bytes):
             item.outcome = Answer(outcome, version, timing)
+            judged.answered.append(item)
+        elif isinstance(outcome, RecordExpired):
+            item.outcome = Expired(version, timing)
             judged.answered.append(item)
         else:
             detail = ErrorDetail(

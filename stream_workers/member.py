@@ -83,14 +83,15 @@ class Reporter:
 
     def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:
         """From the loop: two times a second."""
-        del in_flight
+        waiting, oldest = len(parts.batcher), parts.batcher.oldest_polled_at()
+        parts.metrics.batching.note_waiting(len(in_flight), waiting, oldest, parts.clock())
         change = self._follower.take_change()
         if change is not None:
             _log.info("version wanted", version=change.version, epoch=change.epoch)
             self._link.serve(change)
         self._meet_refusals(parts)
         active = parts.pool.active_version()
-        parts.metrics.member.pointer_epoch.set(active.epoch if active else 0)
+        parts.metrics.member.note_version(active.version if active else "", active.epoch if active else 0)
         parts.metrics.member.pointer_stale.set(self._follower.stale_seconds())
         reasons = self._reasons(parts)
         self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())

@@ -7,10 +7,9 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, Superseded, WorkItem
+from stream_workers.caching.recall import Found
 from stream_workers.kafka.settlement import Commit
 from stream_workers.pipeline.contract import BatchAnswered
-
-PartitionKey = tuple[str, int]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -21,6 +20,7 @@ _KINDS = {
     Rejected: "dead_letter",
     Skipped: "skipped",
 }
+_PARTS = ("decode", "forward", "encode")
 _SAMPLES_PER_COMMIT = 16
 
 
@@ -42,6 +42,9 @@ class DeliveryMetrics:
             "headrace_latency_seconds", "From a record's append time to the commit of its outcome; sampled.", ["lane"]
         )
         self.commit_seconds = seconds("headrace_commit_seconds", "One commit of outcomes and offsets.")
+        self.produce_seconds = seconds(
+            "headrace_produce_seconds", "Encoding the outcomes of one commit and handing them to the client."
+        )
         self.commit_records = Histogram(
             "headrace_commit_records", "Outcomes of one commit.", buckets=(*_SIZES, 4096, 16384), registry=registry
         )
@@ -51,6 +54,7 @@ class DeliveryMetrics:
     def note_commit(self, commit: Commit, wall_now: float) -> None:
         """Outcomes became durable. Latency is sampled to stay cheap."""
         self.commit_seconds.observe(commit.seconds)
+        self.produce_seconds.observe(commit.produce_seconds)
         self.commit_records.observe(len(commit.items))
         counts = Count((type(item.outcome), item.priority) for item in commit.items)
         for (kind, lane), count in counts.items():
@@ -73,10 +77,16 @@ class BatchMetrics:
         self.batch_size = Histogram("headrace_batch_size", "Records per batch.", buckets=_SIZES, registry=registry)
         self.queue_wait = seconds("headrace_queue_wait_seconds", "Wait of a batch's first record.", ["lane"])
         self.model_seconds = seconds("headrace_model_seconds", "One batch in the model process.")
+        self.stage_seconds = seconds(
+            "headrace_stage_seconds", "Parts of a batch in the model process: decode, forward, encode.", ["part"]
+        )
         self.failed_runs = counter("headrace_failed_runs", "Batches that failed.", ["reason"])
         self.cost = counter("headrace_batch_cost", "Cost of the records in batches, by batching.cost.")
         self.padded_cost = counter(
             "headrace_padded_batch_cost", "The same if every record cost what the dearest of its batch does."
+        )
+        self.padded_records = counter(
+            "headrace_padded_records", "Rows that models computed for nobody, to fill a size bucket."
         )
         self.in_flight = gauge("headrace_batches_in_flight", "Batches that model processes hold.")
         self.queued = gauge("headrace_records_queued", "Records that wait for a batch.")
@@ -96,6 +106,10 @@ class BatchMetrics:
     def note_answered(self, answered: BatchAnswered) -> None:
         """A batch came back with an outcome per record."""
         self.model_seconds.observe(answered.model_ms / 1000)
+        if answered.padded:
+            self.padded_records.inc(answered.padded)
+        for part, milliseconds in zip(_PARTS, answered.stages_ms, strict=False):
+            self.stage_seconds.labels(part).observe(milliseconds / 1000)
 
     def note_waiting(self, in_flight: int, queued: int, oldest_polled_at: Mapping[int, float], now: float) -> None:
         """How much waits and runs at this moment."""
@@ -120,6 +134,8 @@ class MemberMetrics:
         self.fenced = gauge("headrace_fenced_outcomes", "Late outcomes of partitions that are gone.")
         self.breaker = gauge("headrace_breaker_open", "1 while the model fails on everything.")
         self.refused_versions = counter("headrace_refused_versions", "Versions that could not be loaded.")
+        self.version = gauge("headrace_active_version", "1 for the version that new batches meet.", ["version"])
+        self._version = ""
         self.pointer_epoch = gauge("headrace_pointer_epoch", "Epoch of the version in use.")
         self.pointer_stale = gauge("headrace_pointer_stale_seconds", "Since the active version was last read.")
 
@@ -128,10 +144,40 @@ class MemberMetrics:
         self.rebalances.labels(event).inc()
         self.partitions.set(partitions)
 
+    def note_version(self, version: str, epoch: int) -> None:
+        """New batches meet this version now; an empty name is none."""
+        self.pointer_epoch.set(epoch)
+        if version == self._version:
+            return
+        if self._version:
+            self.version.remove(self._version)
+        if version:
+            self.version.labels(version).set(1)
+        self._version = version
+
     def note_held(self, held_bytes: int, paused: int) -> None:
         """The byte budget was balanced."""
         self.held_bytes.set(held_bytes)
         self.paused.set(paused)
+
+
+class CacheMetrics:
+    """What the result cache had, and what went wrong with it. All zero while it is off."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.lookups = counter("headrace_cache_lookups", "Records by what the result cache had for them.", ["result"])
+        self.faults = counter("headrace_cache_faults", "Exchanges with Redis that came to nothing.", ["reason"])
+        self.held_bytes = Gauge("headrace_cache_bytes", "Answers held in memory.", registry=registry)
+
+    def note(self, results: Mapping[Found, int], faults: Mapping[str, int], held_bytes: int) -> None:
+        """Records were looked up."""
+        for result, count in results.items():
+            if count:
+                self.lookups.labels(result.value).inc(count)
+        for reason, count in faults.items():
+            self.faults.labels(reason).inc(count)
+        self.held_bytes.set(held_bytes)
 
 
 class WorkerMetrics:
@@ -142,6 +188,7 @@ class WorkerMetrics:
         self.delivery = DeliveryMetrics(registry)
         self.batching = BatchMetrics(registry)
         self.member = MemberMetrics(registry)
+        self.cache = CacheMetrics(registry)
 
     def note_polled(self, items: Sequence[WorkItem]) -> None:
         """Records entered the ledger."""

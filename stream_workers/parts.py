@@ -14,13 +14,13 @@ from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
 from stream_workers.batching.service_time import ServiceTime
-from stream_workers.batching.work import Batch, ServedVersion, WorkItem
+from stream_workers.batching.waiting import WaitPolicy
+from stream_workers.batching.work import Batch, PartitionKey, ServedVersion, WorkItem, unbatched_timings
+from stream_workers.caching.recall import NoAnswerCache
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.pipeline.contract import ModelPool
-
-PartitionKey = tuple[str, int]
 
 
 class MemberDoor(Protocol):
@@ -101,6 +101,8 @@ class WorkerParts:
     metrics: WorkerMetrics
     intake: Intake
     batcher: Batcher
+    wait: WaitPolicy
+    """The batcher's; it is told of arrivals, of batches in hand and of service times."""
     ledger: OffsetLedger
     deadlines: DeadlineWatch
     breaker: Breaker
@@ -116,6 +118,8 @@ class WorkerParts:
     listener: Callable[[LetsGo], RebalanceListener]
     commits_offsets: bool
     """True at least-once: offsets go through the member after their outcomes are acknowledged."""
+    cache: NoAnswerCache = field(default_factory=NoAnswerCache)
+    """Answers that were given before; off unless `cache.enabled`."""
     assignments: dict[PartitionKey, int] = field(default_factory=dict)
 
     def version(self) -> ServedVersion:
@@ -130,4 +134,4 @@ class WorkerParts:
     @staticmethod
     def timings(item: WorkItem, now: float) -> Timings:
         """The timings of a record that never entered a batch."""
-        return Timings(queue_ms=round(max(0.0, now - item.polled_at) * 1000, 3), model_ms=0.0, batch_size=0)
+        return unbatched_timings(item, now)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from stream_workers.parts import LetsGo, PartitionKey, WorkerParts
+from stream_workers.batching.work import PartitionKey
+from stream_workers.parts import LetsGo, WorkerParts
 
 _log = structlog.get_logger("worker")
 
@@ -46,6 +47,7 @@ class PartitionLifecycle:
             self._p.ledger.close(partition)
             self._p.budget.forget(partition)
             self._p.deadlines.forget(partition)
+            self._p.cache.drop(partition)
 
     def _changed(self, event: str, partitions: Sequence[PartitionKey]) -> None:
         self._p.settlement.own(self._p.assignments)

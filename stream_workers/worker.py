@@ -12,9 +12,10 @@ import structlog
 from schemas.errors import StartUpTimeoutError
 from stream_workers.batching.batcher import LEAST_URGENT, MOST_URGENT
 from stream_workers.batching.offset_ledger import Settled
-from stream_workers.batching.work import Batch, Expired, ReleaseReason, RunMode, Superseded, WorkItem
+from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, RunMode, Superseded, WorkItem
+from stream_workers.caching.recall import Recalled
 from stream_workers.judging import judge
-from stream_workers.parts import PartitionKey, WorkerParts
+from stream_workers.parts import WorkerParts
 from stream_workers.unreadable import step_over
 
 MAX_POLL_RECORDS = 500
@@ -70,6 +71,7 @@ class Worker:
         now = self._clock()
         self._poll(now)
         self._expire(now)
+        self._queue(self._p.cache.sweep(now))
         self._supersede(now)
         self._submit(now)
         self._collect(now)
@@ -106,23 +108,23 @@ class Worker:
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
-            self._queue([item for item in items if item.outcome is None])
             self._answered += [item for item in items if item.outcome is not None]
-        for lost in polled.records_lost.values():
-            parts.metrics.delivery.records_lost.inc(lost)
+            recalled = parts.cache.look_up([item for item in items if item.outcome is None], now)
+            parts.wait.note_arrivals(len(recalled.to_queue), now)
+            self._queue(recalled)
+        parts.metrics.delivery.records_lost.inc(sum(polled.records_lost.values()))
         for unreadable in polled.unreadable:
             self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
         for partition, end in polled.ends.items():
             parts.ledger.note_end(partition, end)
         if polled.ends:
             self._offer(parts.ledger.settle_ends())
-        self._quiet = not (polled.requests or self._in_flight or self._reruns or len(parts.batcher))
+        self._quiet = not (polled.requests or self._in_flight or self._reruns or parts.batcher or parts.cache.holds)
 
     def _expire(self, now: float) -> None:
         parts = self._p
         for item in parts.deadlines.take_expired(int(parts.wall_clock() * 1000)):
-            request = item.request
-            if parts.assignments.get((request.topic, request.partition)) != item.assignment:
+            if not parts.owns(item):
                 continue
             parts.batcher.discard(item)
             item.outcome = Expired(parts.version(), parts.timings(item, now))
@@ -147,6 +149,7 @@ class Worker:
             if wanted:
                 self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
         while not draining and len(parts.batcher) and parts.pool.count_free_slots() and parts.breaker.allows(now):
+            parts.wait.note_in_hand(len(self._in_flight))
             urgent_only = not parts.pool.count_free_slots(LEAST_URGENT)
             due = parts.batcher.next_batch(now, urgent_only=urgent_only, doomed_before_ms=self._doomed_before_ms())
             if due is None:
@@ -166,6 +169,7 @@ class Worker:
     def _settle(self) -> None:
         if self._answered:
             answered, self._answered = self._answered, []
+            answered += self._p.cache.note_answers(answered, self._clock())
             self._offer(self._p.ledger.settle(answered))
 
     def _acknowledge(self, *, wait: bool = False) -> None:
@@ -198,8 +202,6 @@ class Worker:
     def _report(self, now: float) -> None:
         if now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
-            batcher = self._p.batcher
-            self._p.metrics.batching.note_waiting(len(self._in_flight), len(batcher), batcher.oldest_polled_at(), now)
             self._p.report(self._in_flight)
 
     # -- rebalances, called by the listener from inside a poll ---------------------------------------------------------
@@ -251,16 +253,14 @@ class Worker:
         self._p.pool.submit(batch, now)
         self._p.metrics.batching.note_batch(batch, now)
 
-    def _queue(self, items: Sequence[WorkItem]) -> None:
-        self._p.batcher.add(items)
+    def _queue(self, recalled: Recalled) -> None:
+        self._answered += recalled.answered
+        self._p.batcher.add(recalled.to_queue)
         if self._p.live_streams is not None:
-            self._p.live_streams.add(items)
+            self._p.live_streams.add(recalled.to_queue)
 
     def _doomed_before_ms(self) -> int:
-        """Records with a deadline before this cannot be answered in time; 0 while no batch is out, to try all the same.
-
-        Running them would cost those behind them their time too, until under overload every answer comes too late.
-        """
+        """Records with an earlier deadline come too late; 0 while no batch is out: then even those are tried."""
         if not self._in_flight or not len(self._p.deadlines):
             return 0
         return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)

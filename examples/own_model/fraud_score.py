@@ -11,6 +11,8 @@ from schemas.errors import InvalidInputError
 
 
 class FraudScore(InferenceModel):
+    cacheable = True
+
     def build(self) -> torch.nn.Module:
         return torch.nn.Linear(4, 1)
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "topics",
     "models",
     "precision",
+    "profile",
     "worker",
     "publish",
     "results",

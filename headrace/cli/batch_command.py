@@ -1,6 +1,7 @@
 """`headrace batch`: answer every row of an input, and write the answers in its order."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from schemas.configuration import load_settings
 
 if TYPE_CHECKING:
     from producers.batch_progress import Progress
+
+
+PLAIN_PROGRESS_SECONDS = 10.0
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +32,9 @@ def batch(  # noqa: PLR0913 - one parameter per option
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
     model: Annotated[str | None, typer.Option(help="Refuse answers of any other model.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Request topic; the last of the settings if not given.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Request topic; the least urgent of the settings if not given.")
+    ] = None,
     id_column: Annotated[str | None, typer.Option(help="Field that labels a row in the output.")] = None,
     column: Annotated[str | None, typer.Option(help="Parquet column to send instead of the whole row.")] = None,
     window: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in flight at most.")] = 1000,
@@ -73,15 +79,30 @@ def batch(  # noqa: PLR0913 - one parameter per option
         raise typer.Exit(ExitCode.FAILED)
 
 
+def _print_now_and_then(clock: Callable[[], float]) -> "Callable[[Progress], None]":
+    """A line every ten seconds: a job that nobody answers says so in a log too."""
+    due_at = clock() + PLAIN_PROGRESS_SECONDS
+
+    def show(progress: "Progress") -> None:
+        nonlocal due_at
+        if clock() < due_at:
+            return
+        due_at = clock() + PLAIN_PROGRESS_SECONDS
+        waiting = "" if progress.answered else "; does a worker serve the topic?"
+        typer.echo(f"{progress.answered} of {progress.rows} rows, {progress.in_flight} in flight{waiting}", err=True)
+
+    return show
+
+
 @contextmanager
-def _shown() -> "Iterator[Callable[[Progress], None] | None]":
+def _shown() -> "Iterator[Callable[[Progress], None]]":
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
     from rich.progress import Progress as Bar  # noqa: PLC0415
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield None
+        yield _print_now_and_then(time.monotonic)
         return
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=console, transient=True) as bar:

@@ -77,11 +77,12 @@ def read_labels() -> tuple[str, ...]:
 
 
 def _convert(pinned: PinnedWeights, target: Path) -> None:
-    arrays: dict[str, np.ndarray[Any, Any]] = read_pinned_archive(_locate(pinned), pinned.sha256)
+    arrays: dict[str, np.ndarray[Any, Any]] = read_pinned_archive(locate_weights(pinned), pinned.sha256)
     save_file(arrays, target)
 
 
-def _locate(pinned: PinnedWeights) -> Path:
+def locate_weights(pinned: PinnedWeights) -> Path:
+    """Find the file of an installed package. Raises ConfigurationError when the package is missing."""
     spec = importlib.util.find_spec(pinned.package)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(f"package {pinned.package} is not installed: install headrace[demo]")

@@ -10,17 +10,20 @@ from PIL import Image
 
 from model_store.inference_model import InferenceModel
 from model_store.payloads import Payload
+from model_store.picture_batches import scale_pictures
 from schemas.errors import ManifestError
 from schemas.records import JPEG
 
 SIDES = {"lite0": 224, "lite1": 240, "lite2": 260}
 TOP = 5
 _MARGIN = 32
-_MEAN, _SPREAD = np.float32(0.498 * 255), np.float32(0.502 * 255)
+_CENTRE, _SPREAD = [0.498 * 255] * 3, [0.502 * 255] * 3
 
 
 class EfficientNetLite(InferenceModel):
     """`options.variant` is lite0, lite1 or lite2, and decides the input side: 224, 240 or 260 pixels."""
+
+    cacheable = True
 
     @property
     def variant(self) -> str:
@@ -43,12 +46,19 @@ class EfficientNetLite(InferenceModel):
 
         return EfficientNet.from_name(f"efficientnet-{self.variant}")
 
-    def preprocess(self, payload: Payload) -> npt.NDArray[np.float32]:
-        """Float32 [3, side, side]: shorter edge to side + 32, the centre cut out, scaled to about -1..1."""
+    def preprocess(self, payload: Payload) -> npt.NDArray[np.uint8]:
+        """Uint8 [3, side, side]: shorter edge to side + 32, then the centre cut out; a view of its pixels."""
         resized = self.side + _MARGIN
-        picture = Image.fromarray(payload.image((resized, resized)))
-        square = _cut_centre(_resize_shorter(picture, resized), self.side)
-        return np.ascontiguousarray(((np.asarray(square, np.float32) - _MEAN) / _SPREAD).transpose(2, 0, 1))
+        return self.prepare(payload.image((resized, resized)))
+
+    def prepare(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """What `preprocess` does after decoding; `pixels` is uint8 [height, width, 3] of any size."""
+        square = _cut_centre(_resize_shorter(Image.fromarray(pixels), self.side + _MARGIN), self.side)
+        return np.asarray(square).transpose(2, 0, 1)
+
+    def forward(self, module: Any, inputs: Any) -> Any:
+        """Scales the pictures to about -1..1, then runs the network."""
+        return module(scale_pictures(inputs, _CENTRE, _SPREAD))
 
     def postprocess(self, outputs: Any, count: int) -> Sequence[Any]:  # noqa: ARG002 - part of the contract
         """The five likeliest classes of each picture, likeliest first: label, index and probability."""

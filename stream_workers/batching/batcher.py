@@ -9,23 +9,30 @@ import math
 from collections.abc import Iterable, Mapping
 
 from stream_workers.batching.lane import BatchLimits, Due, Lane
-from stream_workers.batching.work import ReleaseReason, WorkItem
-
-PartitionKey = tuple[str, int]
+from stream_workers.batching.waiting import WaitPolicy
+from stream_workers.batching.work import PartitionKey, ReleaseReason, WorkItem
 
 MOST_URGENT, LEAST_URGENT = 0, 9
 """The range of priorities."""
 
 
+def most_passed_over(share: float) -> int:
+    """Batches of more urgent lanes that may go before one that waits, so that its lane keeps this share of them."""
+    return math.ceil(1 / share) - 1
+
+
 class Batcher:
     """The lanes and the release rule. Not thread-safe: one thread owns it."""
 
-    def __init__(self, lanes: BatchLimits | Mapping[int, BatchLimits], share: float = 0.1) -> None:
-        """`lanes` holds the limits of each lane by priority, or those of the only lane."""
+    def __init__(self, lanes: BatchLimits | Mapping[int, BatchLimits], wait: WaitPolicy, share: float = 0.1) -> None:
+        """`lanes` holds the limits of each lane by priority, or those of the only lane.
+
+        `wait` decides how long a batch waits for more records.
+        """
+        self._wait = wait
         limits = {MOST_URGENT: lanes} if isinstance(lanes, BatchLimits) else lanes
         self._lanes = {priority: Lane(limits[priority]) for priority in sorted(limits)}
-        self._only = next(iter(self._lanes.values())) if len(self._lanes) == 1 else None
-        self._most_passed_over = math.ceil(1 / share) - 1
+        self._most_passed_over = most_passed_over(share)
         self._passed_over = dict.fromkeys(self._lanes, 0)
 
     def __len__(self) -> int:
@@ -34,11 +41,6 @@ class Batcher:
 
     def add(self, items: Iterable[WorkItem]) -> None:
         """Queue records in the lanes of their priorities; those of one partition in offset order."""
-        if self._only is not None:
-            add = self._only.add
-            for item in items:
-                add(item)
-            return
         for item in items:
             self._lanes[item.priority].add(item)
 
@@ -50,6 +52,9 @@ class Batcher:
         `draining` releases what is queued. `urgent_only`: there is room for the most urgent lane alone. Records whose
         deadline lies before `doomed_before_ms` (epoch) are left to it.
         """
+        wait_seconds = self._wait.wait_seconds(now)
+        for lane in self._lanes.values():
+            lane.wait_seconds = wait_seconds
         while (chosen := self._choose(now, draining, urgent_only)) is not None:
             priority, due = chosen
             items = self._lanes[priority].gather(due, doomed_before_ms)
@@ -58,7 +63,9 @@ class Batcher:
         return None
 
     def next_release_at(self) -> float | None:
-        """Monotonic seconds at which a queued batch falls due by its wait; None when nothing is queued."""
+        """Monotonic seconds at which a queued batch falls due by its wait, as `next_batch` last found it to be; None
+        when nothing is queued.
+        """
         times = [at for lane in self._lanes.values() if (at := lane.next_release_at()) is not None]
         return min(times, default=None)
 
@@ -77,8 +84,7 @@ class Batcher:
         Does nothing for a record that has left its queue, be it for a batch or with its partition.
         """
         if item.queued:
-            lane = self._only if self._only is not None else self._lanes[item.priority]
-            lane.discard(item)
+            self._lanes[item.priority].discard(item)
 
     def _choose(self, now: float, draining: bool, urgent_only: bool) -> tuple[int, Due] | None:
         due = {p: found for p, lane in self._lanes.items() if (found := lane.find_due(now, draining=draining))}

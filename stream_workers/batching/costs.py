@@ -5,12 +5,13 @@ padding. A function of the user's is called as `function(content_type, payload)`
 should look at headers and lengths only; whatever it raises, or returns that is no cost, refuses that one record.
 """
 
-import importlib
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 
+from model_store.import_paths import import_named
 from model_store.jpeg_header import read_jpeg_header
+from model_store.png_header import read_png_size
 from schemas.errors import ConfigurationError, InvalidInputError, InvalidRecordError, scrub
 from schemas.records import JPEG, PNG
 from stream_workers.batching.work import ShapeKey
@@ -27,9 +28,8 @@ def count_pixels(content_type: str, payload: bytes) -> float:
         header = read_jpeg_header(payload)
         return float(header.width * header.height)
     if content_type == PNG:
-        if len(payload) < 24 or payload[12:16] != b"IHDR":
-            raise InvalidInputError("not a sound PNG: no header chunk")
-        return float(int.from_bytes(payload[16:20], "big") * int.from_bytes(payload[20:24], "big"))
+        width, height = read_png_size(payload)
+        return float(width * height)
     return 0.0
 
 
@@ -54,11 +54,7 @@ def resolve_cost(name: str) -> CostFunction | None:
         return None
     if name in BUILT_IN:
         return BUILT_IN[name]
-    module_name, _, function_name = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"batching.cost: {name} cannot be imported: {error}") from error
+    found = import_named(name, "batching.cost")
     if not callable(found):
         raise ConfigurationError(f"batching.cost: {name} is not a function of content type and payload")
     function: CostFunction = found

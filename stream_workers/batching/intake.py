@@ -97,17 +97,17 @@ class Intake:
             elif (fault := find_fault(request, limits)) is not None:
                 item.outcome = refusal(fault, Stage.VALIDATE, version)
             else:
-                item.shape_key = shape_key(request.content_type, payload)
+                shape = item.shape_key = shape_key(request.content_type, payload)
                 if self._pricing is not None:
-                    self._price(item, self._pricing, payload, version)
+                    self._price(item, self._pricing, payload, shape, version)
             items.append(item)
         return items
 
     @staticmethod
-    def _price(item: WorkItem, pricing: Pricing, payload: bytes, version: ServedVersion) -> None:
+    def _price(item: WorkItem, pricing: Pricing, payload: bytes, shape: bytes | str, version: ServedVersion) -> None:
         try:
             item.cost = pricing.price(item.request.content_type, payload)
         except InvalidRecordError as error:
             item.outcome = refusal(error, Stage.VALIDATE, version)
             return
-        item.shape_key = pricing.tell_apart(shape_key(item.request.content_type, payload), item.cost)
+        item.shape_key = pricing.tell_apart(shape, item.cost)

@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from stream_workers.batching.work import WorkItem
-
-PartitionKey = tuple[str, int]
+from stream_workers.batching.work import PartitionKey, WorkItem
 
 
 class IntakeBudget:

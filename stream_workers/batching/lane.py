@@ -2,28 +2,26 @@
 
 Each partition keeps its own queues, one per shape. A batch opens with the oldest record of one partition and takes from
 that partition first; when it is short it is topped up from the other partitions, oldest first. So a partition's records
-enter batches in offset order, and one slow stream never makes another wait longer than `max_wait_seconds`.
+enter batches in offset order, and one slow stream never makes another wait longer than `wait_seconds`.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stream_workers.batching.work import ReleaseReason, ShapeKey, WorkItem
+from stream_workers.batching.work import PartitionKey, ReleaseReason, ShapeKey, WorkItem
 
-PartitionKey = tuple[str, int]
 QueueKey = tuple[PartitionKey, ShapeKey]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """When a batch is released: at `max_size` records, at `max_bytes` of payload, at `max_cost`, or `max_wait_seconds`
-    after the poll that brought its first record, whichever comes first. With `at_once` nothing waits for company.
+    """What a batch holds at most: `max_size` records, `max_bytes` of payload, `max_cost`; it is released with the first
+    of them that is reached. Otherwise the wait decides; with `at_once` nothing waits for company.
     """
 
     max_size: int
     max_bytes: int
-    max_wait_seconds: float
     max_cost: float = float("inf")
     at_once: bool = False
 
@@ -78,6 +76,8 @@ class Lane:
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
+        self.wait_seconds = 0.0
+        """How long a batch waits for company now, counted from the poll of its first record; the batcher says."""
         self._queues: dict[QueueKey, deque[WorkItem]] = {}
         self._totals: dict[ShapeKey, _ShapeTotals] = {}
 
@@ -138,7 +138,7 @@ class Lane:
         heads = [queue[0].polled_at for _, queue in self._heads()]
         if not heads:
             return None
-        return min(heads) + (0.0 if self._limits.at_once else self._limits.max_wait_seconds)
+        return min(heads) + (0.0 if self._limits.at_once else self.wait_seconds)
 
     def oldest_polled_at(self) -> float | None:
         """When the record that has waited longest was polled; None when nothing is queued."""
@@ -185,7 +185,7 @@ class Lane:
             return ReleaseReason.DRAIN
         if limits.at_once:
             return ReleaseReason.URGENT
-        if now - polled_at >= limits.max_wait_seconds:
+        if now - polled_at >= self.wait_seconds:
             return ReleaseReason.TIMEOUT
         return None
 

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from stream_workers.batching.work import WorkItem
-
-PartitionKey = tuple[str, int]
+from stream_workers.batching.work import PartitionKey, WorkItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ import msgspec
 
 from schemas.records import ErrorDetail, Request, Timings
 
+PartitionKey = tuple[str, int]
+"""Topic and partition number."""
 ShapeKey = bytes | str | tuple[bytes | str, int]
 """What records of one batch have in common; with length buckets, which bucket too."""
 
@@ -76,6 +78,11 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     queued: bool = False
     """True while it counts in its queue: until it enters a batch, is answered or goes with its partition."""
     outcome: Outcome | None = None
+
+
+def unbatched_timings(item: WorkItem, now: float) -> Timings:
+    """Return the timings of a record that never entered a batch."""
+    return Timings(queue_ms=round(max(0.0, now - item.polled_at) * 1000, 3), model_ms=0.0, batch_size=0)
 
 
 class ReleaseReason(enum.StrEnum):

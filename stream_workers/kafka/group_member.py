@@ -16,9 +16,8 @@ from schemas.errors import EnvelopeError, FencedError, InvalidRecordError, Unava
 from schemas.headers import decode_request
 from schemas.records import BYTES, Request
 from schemas.settings import Settings
+from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import consumer_config, log_client_error
-
-PartitionKey = tuple[str, int]
 
 UNREADABLE_AFTER = 3
 """Errors at one offset after which a batch that cannot be unpacked is stepped over."""
@@ -235,7 +234,9 @@ class GroupMember:
     def _note_error(self, message: Any, error: KafkaError, polled: Polled) -> None:
         code = error.code()
         if error.fatal():
-            raise FencedError(f"consumer {self._identity}: {error.str()}")
+            raise FencedError(
+                f"consumer {self._identity}: {error.str()}; does a worker on another host have the same worker.name?"
+            )
         if message.topic() is None:
             _log.warning("consumer", code=error.name(), message=error.str())
             return

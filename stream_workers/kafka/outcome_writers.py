@@ -13,12 +13,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas.errors import FencedError, SettlementError
 from schemas.settings import Settings
+from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import client_logger, log_client_error, producer_config
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.transaction_watch import TransactionWatch
-
-PartitionKey = tuple[str, int]
 
 STATISTICS_INTERVAL_MS = 500
 _STEP_TIMEOUT_SECONDS = 5.0

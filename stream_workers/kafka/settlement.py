@@ -16,12 +16,10 @@ import structlog
 from schemas.errors import SettlementError
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
-from stream_workers.batching.work import WorkItem
+from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.outcome_writers import OutcomeWriter
-
-PartitionKey = tuple[str, int]
 
 MAX_FAILURES = 20
 """Transactions that may fail in a row, ever more slowly; then something is wrong that trying again does not cure."""
@@ -40,6 +38,8 @@ class Commit:
     items: list[WorkItem]
     frontiers: dict[PartitionKey, Frontier]
     seconds: float
+    produce_seconds: float = 0.0
+    """Encoding the outcomes and handing them to the client, before the commit."""
 
 
 class Settlement:
@@ -73,6 +73,7 @@ class Settlement:
         self._held: list[Settled] = []
         self._sent = 0
         self._opened_at: float | None = None
+        self._produce_seconds = 0.0
         self._failed_serial = 0
         self._failures = 0
         self._retry_at = float("-inf")
@@ -204,15 +205,18 @@ class Settlement:
     def _send_new(self) -> None:
         if self._clock() < self._retry_at:
             return
+        began = self._clock()
         while self._sent < len(self._held):
             if self._opened_at is None:
                 self._writer.begin()
                 self._opened_at = self._clock()
+                self._produce_seconds = 0.0
             for item in self._held[self._sent].items:
                 record = self._encode(item)
                 if record is not None:
                     self._writer.send(record)
             self._sent += 1
+        self._produce_seconds += self._clock() - began
 
     def _is_due(self) -> bool:
         if self._opened_at is None:
@@ -236,7 +240,7 @@ class Settlement:
         items = [item for settled in self._held for item in settled.items]
         ended = self._clock()
         self._pace.note(ended - started, ended)
-        self._commits.append(Commit(items, frontiers, ended - started))
+        self._commits.append(Commit(items, frontiers, ended - started, self._produce_seconds))
         self._held, self._sent, self._opened_at = [], 0, None
         return True
 

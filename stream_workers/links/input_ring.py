@@ -17,7 +17,7 @@ PAGE_BYTES = 4096
 IDLE = -1
 """Batch word: no batch in hand. Record word: code that touches all records at once."""
 
-_BATCH, _RECORD, _COUNTER, _TIME_NS, _ANSWERS = range(5)
+_BATCH, _RECORD, _COUNTER, _TIME_NS, _ANSWERS, _PREPARING, _PREPARING_COUNTER = range(7)
 _SEALS = getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0) | getattr(fcntl, "F_SEAL_SEAL", 0)
 
 
@@ -30,6 +30,8 @@ class Progress(NamedTuple):
     time_ns: int
     """Monotonic, of the last step."""
     answers: int
+    preparing: int = IDLE
+    """The batch that is prepared by another thread while `batch_id` runs."""
 
 
 def slot_bytes_for(settings: Settings) -> int:
@@ -82,10 +84,13 @@ class InputRing:
     def progress(self) -> Progress:
         """Return what the model process is at."""
         words = self._words
-        return Progress(words[_BATCH], words[_RECORD], words[_COUNTER], words[_TIME_NS], words[_ANSWERS])
+        counter = words[_COUNTER] + words[_PREPARING_COUNTER]
+        return Progress(
+            words[_BATCH], words[_RECORD], counter, words[_TIME_NS], words[_ANSWERS], words[_PREPARING] + IDLE
+        )
 
     def reset(self) -> None:
-        """Model process: nothing in hand."""
+        """Model process: nothing in hand. Does not speak for the thread that prepares."""
         self._words[_BATCH] = self._words[_RECORD] = IDLE
         self._step()
 
@@ -99,6 +104,15 @@ class InputRing:
         """Model process: this record is being worked on."""
         self._words[_RECORD] = record
         self._step()
+
+    def prepare(self, batch_id: int) -> None:
+        """Model process, the thread that prepares: this batch is in work beside the one in hand, IDLE for none."""
+        self._words[_PREPARING] = batch_id - IDLE  # fresh memory says none
+        self.touch_preparing()
+
+    def touch_preparing(self) -> None:
+        """Model process, the thread that prepares: it goes on. Each thread counts for itself, so none is lost."""
+        self._words[_PREPARING_COUNTER] += 1
 
     def count_answer(self) -> None:
         """Model process: an answer was sent, to a batch or, in isolated mode, to a record."""

@@ -31,6 +31,12 @@ class LoadOrder(Message, frozen=True, tag="load"):
     max_batch_size: int
     slots: int
     slot_bytes: int
+    size_buckets: list[int] = []
+    """Rising batch sizes that the module is run with; empty for any size."""
+    compile: bool = False
+    """Compile the module for each of these sizes before it counts as loaded."""
+    decode_threads: int = 0
+    """Threads that preprocess single records, while another batch runs; 0 for one batch after the other."""
 
 
 class OpenSession(Message, frozen=True, tag="session"):
@@ -143,6 +149,12 @@ class Run(Message, frozen=True, tag="run"):
     content_types: list[str]
     keys: list[bytes | None]
     request_ids: list[str]
+    priority: int = 0
+    """Orders that wait are run by priority, 0 first, then as they came."""
+    most_passed_over: int = 0
+    """An order before which so many later ones have gone is the next."""
+    deadlines_ms: list[int] = []
+    """Epoch milliseconds by record, 0 for none; empty when no record has one."""
 
 
 # -- model process to member -------------------------------------------------------------------------------------------
@@ -152,6 +164,8 @@ class Ready(Message, frozen=True, tag="ready"):
     """The first message of a session: nothing of an earlier session is read or sent any more."""
 
     version: ServedVersion
+    answer_identity: bytes = b""
+    """See :mod:`stream_workers.pipeline.answer_identity`."""
 
 
 class Fault(Message, frozen=True):
@@ -164,6 +178,10 @@ class Fault(Message, frozen=True):
     message: str
 
 
+EXPIRED_CODE = "expired"
+"""The code of a fault that is none: the record's deadline had passed when its batch began, so it was not run."""
+
+
 class Done(Message, frozen=True, tag="done"):
     """A batch ran. Outputs lie one after the other in `outputs`; a refused record has length 0 and a fault."""
 
@@ -172,6 +190,10 @@ class Done(Message, frozen=True, tag="done"):
     faults: list[Fault]
     model_ms: float
     outputs: bytes
+    stages_ms: list[float] = []
+    """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
+    padded: int = 0
+    """Rows that the model computed for nobody, to fill a size bucket."""
 
 
 class RecordDone(Message, frozen=True, tag="record"):

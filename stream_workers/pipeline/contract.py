@@ -18,7 +18,12 @@ class RecordRefused:
     message: str
 
 
-RecordOutcome = bytes | RecordRefused
+@dataclass(frozen=True, slots=True)
+class RecordExpired:
+    """The record's deadline had passed when its batch began: it never reached the model."""
+
+
+RecordOutcome = bytes | RecordRefused | RecordExpired
 """One record's answer is its JSON text itself: no object per record on the hot path."""
 
 
@@ -30,6 +35,10 @@ class BatchAnswered:
     outcomes: Sequence[RecordOutcome]
     version: ServedVersion
     model_ms: float
+    stages_ms: Sequence[float] = ()
+    """Preprocess and collate; copy and forward; postprocess and JSON. Empty when they were not measured."""
+    padded: int = 0
+    """Rows that the model computed for nobody, to fill a size bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,9 @@ class BatchLost:
     """The model process ended with the batch in hand.
 
     `answered` holds the outcomes that had arrived (isolated mode), for the first `len(answered)` records. `suspect` is
-    False when the process had not begun this batch, so it cannot be to blame. `culprit` is the index of the record that
-    was being worked on, where that is known. `code` is `model_crashed`, `model_timeout` or `model_out_of_memory`.
+    False when the process neither ran nor prepared this batch, so it cannot be to blame. `culprit` is the index of the
+    record that was being worked on, where that is known: not while a second batch was being prepared, since nobody
+    knows then which of the two it was. `code` is `model_crashed`, `model_timeout` or `model_out_of_memory`.
     """
 
     batch: Batch
@@ -81,6 +91,13 @@ class ModelPool(Protocol):
 
     def active_version(self) -> ServedVersion | None:
         """The version that the next submitted batch will meet; None before the first model is loaded."""
+        ...
+
+    def answer_identity(self) -> bytes:
+        """What would make the answers of the active version; empty when its class does not declare `cacheable`.
+
+        Equal for processes, members and hosts whose answers to one payload are equal.
+        """
         ...
 
     def submit(self, batch: Batch, now: float) -> None:

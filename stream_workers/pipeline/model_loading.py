@@ -3,19 +3,22 @@
 from pathlib import Path
 from typing import Literal, cast
 
+from model_store.batch_inputs import BatchPlan
 from model_store.loaded_model import LoadedModel
 from model_store.local_cache import CachedFile, LocalCache
 from model_store.store import ModelStore
 from schemas.settings import LimitSettings
 from stream_workers.links.messages import LoadOrder
+from stream_workers.pipeline.answer_identity import answer_identity
 
 
 class WarmModel:
     """A loaded version with the cached file that it is mapped from, which stays in the cache as long as this lives."""
 
-    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int) -> None:
+    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int, answer_identity: bytes) -> None:
         self.model = model
         self.warmed = warmed
+        self.answer_identity = answer_identity
         self._weights = weights
 
 
@@ -27,7 +30,17 @@ def load_warm(order: LoadOrder) -> WarmModel:
     weights = LocalCache(Path(order.cache_dir), order.cache_bytes).fetch_weights(resolved)
     non_finite = cast("Literal['reject', 'allow']", order.non_finite)
     model = load_model(weights.path, resolved.manifest, order.classes, order.device, order.threads, non_finite)
-    return WarmModel(model, weights, model.warm_up(order.max_batch_size))
+    identity = answer_identity(order, resolved.manifest, type(model.model))
+    sizes = tuple(order.size_buckets)
+    model.use_plan(BatchPlan(order.max_batch_size, sizes, order.decode_threads))
+    if not order.compile:
+        return WarmModel(model, weights, model.warm_up(order.max_batch_size, sizes), identity)
+    from stream_workers.pipeline.compiled_model import compile_warm  # noqa: PLC0415 - as above
+
+    # Once as it is written, so that what fails after this is the compiler's fault.
+    warmed = model.warm_up(1)
+    warmed += compile_warm(model, sizes or (order.max_batch_size,), order.device, Path(order.cache_dir))
+    return WarmModel(model, weights, warmed, identity)
 
 
 def decode_limits(order: LoadOrder) -> LimitSettings:

@@ -12,7 +12,6 @@ import time
 import traceback
 
 from schemas.errors import ConfigurationError, ModelStoreError, PipelineError, scrub
-from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, LinkClosedError, frame
 from stream_workers.links.input_ring import InputRing
@@ -32,7 +31,9 @@ from stream_workers.links.messages import (
 )
 from stream_workers.links.parent_death import die_with_parent
 from stream_workers.pipeline.batch_runner import BatchRunner
+from stream_workers.pipeline.look_ahead import LookAhead
 from stream_workers.pipeline.model_loading import WarmModel, decode_limits, load_warm
+from stream_workers.pipeline.order_queue import OrderQueue
 
 NICENESS = 5
 """Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
@@ -45,20 +46,22 @@ class Session:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.setblocking(True)
         self._reader = FrameReader(MAX_DATA_BYTES)
+        self.orders = OrderQueue()
 
     def fileno(self) -> int:
         """For selectors."""
         return self._socket.fileno()
 
-    def receive(self) -> list[Run]:
-        """Return the batches that have arrived. Raises LinkClosedError or FrameError."""
+    def receive(self) -> None:
+        """Take in the batches that have arrived. Raises LinkClosedError or FrameError."""
         try:
             data = self._socket.recv(READ_BYTES)
         except OSError as error:
             raise LinkClosedError(f"data socket: {error.strerror}") from error
         if not data:
             raise LinkClosedError("data socket: the member closed it")
-        return [decode(run_decoder, body) for body in self._reader.feed(data)]
+        for body in self._reader.feed(data):
+            self.orders.add(decode(run_decoder, body))
 
     def send(self, message: Message) -> None:
         """Send one answer. Raises LinkClosedError."""
@@ -73,13 +76,19 @@ class Session:
 
 
 class ModelServer:
-    """Answers one session at a time. A new one ends the one before it, its unsent answers included."""
+    """Answers one session at a time. A new one ends the one before it, its unsent answers included.
 
-    def __init__(self, channel: ControlChannel[ToModel], version: ServedVersion, ring: InputRing, runner: BatchRunner):
+    With `overlap`, the next batch is prepared while one runs.
+    """
+
+    def __init__(
+        self, channel: ControlChannel[ToModel], ready: Ready, ring: InputRing, runner: BatchRunner, *, overlap: bool
+    ) -> None:
         self._channel = channel
-        self._version = version
+        self._ready = ready
         self._ring = ring
         self._runner = runner
+        self._ahead = LookAhead(runner, ring) if overlap else None
         self._session: Session | None = None
         self._selector = selectors.DefaultSelector()
 
@@ -88,11 +97,13 @@ class ModelServer:
         self._ring.reset()
         self._selector.register(self._channel, selectors.EVENT_READ)
         while True:
-            ready = {key.fileobj for key, _ in self._selector.select()}
+            busy = self._session is not None and len(self._session.orders) > 0
+            ready = {key.fileobj for key, _ in self._selector.select(0 if busy else None)}
             if self._channel in ready:
                 self._take_orders()
             elif self._session is not None:
-                self._answer(self._session)
+                # One batch a turn: what has come in the meantime may be more urgent than what waits.
+                self._answer(self._session, can_read=self._session in ready)
 
     def _take_orders(self) -> None:
         for message, descriptors in self._channel.receive():
@@ -106,19 +117,34 @@ class ModelServer:
         self._selector.register(session, selectors.EVENT_READ)
         try:
             # Until the member reads this, it writes to no slot: an old batch may have been reading one till now.
-            session.send(Ready(self._version))
+            session.send(self._ready)
         except LinkClosedError:
             self._close_session()
 
-    def _answer(self, session: Session) -> None:
+    def _answer(self, session: Session, *, can_read: bool) -> None:
         try:
-            for order in session.receive():
-                for message in self._runner.run(order):
-                    session.send(message)
+            if can_read:
+                session.receive()
+            if session.orders:
+                self._run(session, session.orders.take())
         except (LinkClosedError, FrameError):
             self._close_session()
 
+    def _run(self, session: Session, order: Run) -> None:
+        if self._ahead is None or order.isolated:
+            if self._ahead is not None:
+                self._ahead.wait()  # nothing may happen beside an isolated order
+            for message in self._runner.run(order):
+                session.send(message)
+            return
+        prepared = self._ahead.get_ready(order)
+        with self._ahead.beside(session):
+            for message in self._runner.finish(prepared):
+                session.send(message)
+
     def _close_session(self) -> None:
+        if self._ahead is not None:
+            self._ahead.abandon()  # its payloads lie in a slot that the next session may write to
         if self._session is not None:
             self._selector.unregister(self._session)
             self._session.close()
@@ -139,7 +165,9 @@ def main(arguments: list[str]) -> int:
         warm = _load(channel, order)
         if warm is None:
             return 1
-        ModelServer(channel, order.version, ring, BatchRunner(warm.model, ring, decode_limits(order))).serve()
+        ready = Ready(order.version, warm.answer_identity)
+        runner = BatchRunner(warm.model, ring, decode_limits(order))
+        ModelServer(channel, ready, ring, runner, overlap=order.decode_threads > 0).serve()
     except LinkClosedError:
         pass
     return 0

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from schemas.records import Stage
-from stream_workers.batching.work import Batch, RunMode, ServedVersion, WorkItem
+from stream_workers.batching.batcher import MOST_URGENT
+from stream_workers.batching.work import Batch, RunMode, ServedVersion
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, frame
 from stream_workers.links.input_ring import IDLE, InputRing
 from stream_workers.links.messages import (
+    EXPIRED_CODE,
     Attach,
     Done,
     Fault,
@@ -28,9 +30,23 @@ from stream_workers.pipeline.contract import (
     BatchLost,
     BatchOutcome,
     BatchRaised,
+    RecordExpired,
     RecordOutcome,
     RecordRefused,
 )
+
+_EXPIRED = RecordExpired()
+
+
+@dataclass(frozen=True, slots=True)
+class Urgency:
+    """How urgent batches go before others: slots that only they may take, and how many may pass one that waits."""
+
+    reserved_slots: int
+    most_passed_over: int
+
+
+NO_LANES = Urgency(0, 0)
 
 
 @dataclass(slots=True)
@@ -46,9 +62,13 @@ class _InHand:
 class Replica:
     """One attached model process. Never blocks: what does not fit the socket waits here."""
 
-    def __init__(self, attach: Attach, data_descriptor: int, ring: InputRing, now: float) -> None:
+    def __init__(
+        self, attach: Attach, data_descriptor: int, ring: InputRing, now: float, urgency: Urgency = NO_LANES
+    ) -> None:
         self.instance = attach.instance
         self.version = attach.version
+        self.answer_identity = b""
+        """Known once it is ready."""
         self.is_ready = False
         self.is_gone = False
         """The data socket has ended; its batches wait for the reason why."""
@@ -60,6 +80,8 @@ class Replica:
         self._reader = FrameReader(MAX_DATA_BYTES)
         self._ring = ring
         self._free = list(range(attach.slots))
+        self._for_others = attach.slots - urgency.reserved_slots
+        self._most_passed_over = urgency.most_passed_over
         self._in_hand: dict[int, _InHand] = {}
         self._unsent: deque[memoryview] = deque()
         self._seen_counter = -1
@@ -74,10 +96,15 @@ class Replica:
         """True while orders wait for the socket: call `flush` when it is writable."""
         return bool(self._unsent)
 
-    @property
-    def free_slots(self) -> int:
-        """Batches that may be submitted now."""
-        return len(self._free) if self.is_ready and not self.is_gone and self.kill_code is None else 0
+    def count_free_slots(self, priority: int = MOST_URGENT) -> int:
+        """Batches of this priority that may be submitted now."""
+        if not self.is_ready or self.is_gone or self.kill_code is not None:
+            return 0
+        free = len(self._free)
+        if priority == MOST_URGENT:
+            return free
+        others = sum(held.batch.priority != MOST_URGENT for held in self._in_hand.values())
+        return max(0, min(free, self._for_others - others))
 
     @property
     def batches_in_hand(self) -> int:
@@ -86,15 +113,14 @@ class Replica:
 
     def submit(self, batch: Batch, now: float) -> None:
         """Write the payloads into a free slot and send the order. Raises ValueError when the batch is too large."""
-        items = batch.items
-        payloads = [item.request.payload or b"" for item in items]
+        payloads = [item.request.payload or b"" for item in batch.items]
         slot = self._free[-1]
         self._ring.write(slot, payloads[0] if len(payloads) == 1 else b"".join(payloads))
         self._free.pop()
         if not self._in_hand:
             self._moved_at = now
         self._in_hand[batch.id] = _InHand(batch, slot, self.version)
-        order = _describe(batch, slot, items, payloads)
+        order = _describe(batch, slot, payloads, self._most_passed_over)
         self._unsent.append(memoryview(frame(encode(order), MAX_DATA_BYTES)))
         self.flush()
 
@@ -140,12 +166,16 @@ class Replica:
         return (bool(self._in_hand) or not self.is_ready) and now - self._moved_at > timeout_seconds
 
     def lose(self, code: str, detail: str) -> list[BatchLost]:
-        """Give up all batches in hand. Only the one that had begun is suspect, with the record that was worked on."""
+        """Give up all batches in hand. Only what had begun is suspect: what ran, and what was prepared beside it.
+
+        The record that was worked on is the culprit, unless two batches were in work.
+        """
         progress = self._ring.progress()
+        at_record = progress.record if progress.preparing == IDLE else IDLE
         lost = []
         for batch_id, held in self._in_hand.items():
-            suspect = batch_id == progress.batch_id or bool(held.answered)
-            record = progress.record if batch_id == progress.batch_id and progress.record != IDLE else None
+            suspect = batch_id in (progress.batch_id, progress.preparing) or bool(held.answered)
+            record = at_record if batch_id == progress.batch_id and at_record != IDLE else None
             culprit = record if record is not None and len(held.answered) <= record < len(held.batch.items) else None
             lost.append(BatchLost(held.batch, held.answered, suspect, culprit, code, detail, held.version))
         self._in_hand.clear()
@@ -159,6 +189,7 @@ class Replica:
     def _take(self, message: Outcome, now: float) -> BatchOutcome | None:
         if isinstance(message, Ready):
             self.is_ready, self._moved_at = True, now
+            self.answer_identity = message.answer_identity
             return None
         held = self._in_hand.get(message.batch_id)
         if held is None or not self.is_ready:
@@ -175,10 +206,11 @@ class Replica:
         return outcome
 
 
-def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequence[bytes]) -> Run:
-    requests = [item.request for item in items]
+def _describe(batch: Batch, slot: int, payloads: Sequence[bytes], most_passed_over: int) -> Run:
+    requests = [item.request for item in batch.items]
     types = [request.content_type for request in requests]
     keys = [request.key for request in requests]
+    deadlines = [request.deadline_ms for request in requests]
     return Run(
         batch_id=batch.id,
         slot=slot,
@@ -188,6 +220,9 @@ def _describe(batch: Batch, slot: int, items: Sequence[WorkItem], payloads: Sequ
         content_types=types[:1] if types.count(types[0]) == len(types) else types,
         keys=keys[:1] if keys.count(keys[0]) == len(keys) else keys,
         request_ids=[request.id for request in requests],
+        priority=batch.priority,
+        most_passed_over=most_passed_over,
+        deadlines_ms=deadlines if any(deadlines) else [],
     )
 
 
@@ -199,7 +234,7 @@ def _finish(held: _InHand, message: Done | Raised) -> BatchOutcome:
     outcomes = held.answered if batch.mode is RunMode.ISOLATED else _unpack(message)
     if len(outcomes) != len(batch.items):
         raise FrameError(f"{len(outcomes)} answers to {len(batch.items)} records")
-    return BatchAnswered(batch, outcomes, held.version, message.model_ms)
+    return BatchAnswered(batch, outcomes, held.version, message.model_ms, tuple(message.stages_ms), message.padded)
 
 
 def _unpack(message: Done) -> list[RecordOutcome]:
@@ -217,5 +252,7 @@ def _unpack(message: Done) -> list[RecordOutcome]:
     return outcomes
 
 
-def _refused(fault: Fault) -> RecordRefused:
+def _refused(fault: Fault) -> RecordRefused | RecordExpired:
+    if fault.code == EXPIRED_CODE:
+        return _EXPIRED
     return RecordRefused(Stage(fault.stage), fault.code, fault.error_class, fault.message)

@@ -6,12 +6,13 @@ from typing import Protocol
 
 import structlog
 
-from schemas.settings import Settings
+from schemas.settings import Settings, urgent_slots
+from stream_workers.batching.batcher import most_passed_over
 from stream_workers.batching.work import Batch, ServedVersion
 from stream_workers.links.input_ring import InputRing
 from stream_workers.links.messages import Attach, Detach, Serving
 from stream_workers.pipeline.contract import BatchLost, BatchOutcome
-from stream_workers.pipeline.replica import Replica
+from stream_workers.pipeline.replica import Replica, Urgency
 
 CHECK_SECONDS = 0.1
 REASON_WAIT_SECONDS = 1.0
@@ -52,6 +53,7 @@ class ReplicaPool:
     def __init__(self, link: PoolLink, settings: Settings, clock: Callable[[], float]) -> None:
         self._link = link
         self._batch_timeout_seconds = settings.model.batch_timeout_seconds
+        self._urgency = Urgency(urgent_slots(settings), most_passed_over(settings.batching.lowest_share))
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._link_mask = 0
@@ -62,18 +64,18 @@ class ReplicaPool:
         self._serving: list[Replica] = []
         self._announced: Serving | None = None
         self._active: ServedVersion | None = None
+        self._identities: dict[tuple[str, str], bytes] = {}
         self._checked_at = float("-inf")
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
     def count_free_slots(self, priority: int = 0) -> int:
         """Batches of this priority that may be submitted now."""
-        del priority
-        return sum(replica.free_slots for replica in self._serving)
+        return sum(replica.count_free_slots(priority) for replica in self._serving)
 
     def has_idle_instance(self) -> bool:
         """True when a loaded model process has nothing to do."""
-        return any(replica.free_slots and not replica.batches_in_hand for replica in self._serving)
+        return any(replica.count_free_slots() and not replica.batches_in_hand for replica in self._serving)
 
     def has_instances(self) -> bool:
         """True when at least one model process is attached and loaded."""
@@ -83,9 +85,14 @@ class ReplicaPool:
         """The version that the next submitted batch will meet."""
         return self._active
 
+    def answer_identity(self) -> bytes:
+        """What would make the answers of the active version; empty when its class does not declare `cacheable`."""
+        active = self._active
+        return self._identities.get((active.model, active.version), b"") if active is not None else b""
+
     def submit(self, batch: Batch, now: float) -> None:
         """Give the batch to the replica with the least in hand. Raises ValueError when no slot is free."""
-        free = [replica for replica in self._serving if replica.free_slots]
+        free = [replica for replica in self._serving if replica.count_free_slots(batch.priority)]
         if not free:
             raise ValueError("no slot is free: count_free_slots() says when one is")
         replica = min(free, key=lambda one: one.batches_in_hand)
@@ -134,12 +141,20 @@ class ReplicaPool:
         was_ready = replica.is_ready
         outcomes = replica.receive(now)
         if replica.is_ready and not was_ready:
+            self._note_identity(replica)
             self._switch()
         if replica.is_gone:
             self._unwatch(replica)
             if replica.kill_code is not None:
                 outcomes += self._drop(replica, replica.kill_code, "made no progress and was killed")
         return outcomes
+
+    def _note_identity(self, replica: Replica) -> None:
+        """Two processes of one version that differ, as when code has changed between their starts, end all caching."""
+        version = (replica.version.model, replica.version.version)
+        known = self._identities.setdefault(version, replica.answer_identity)
+        if known != replica.answer_identity:
+            self._identities[version] = b""
 
     def _watch(self, replica: Replica) -> None:
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if replica.has_unsent else 0)
@@ -181,7 +196,7 @@ class ReplicaPool:
 
     def _attach(self, message: Attach, descriptors: list[int], now: float) -> None:
         ring = InputRing(descriptors[1], message.slots, message.slot_bytes)
-        replica = Replica(message, descriptors[0], ring, now)
+        replica = Replica(message, descriptors[0], ring, now, self._urgency)
         self._replicas[message.instance] = replica
         self._watch(replica)
 

@@ -20,6 +20,8 @@ class SlotHealth:
     models_loaded: int
     member_restarts: int
     model_restarts: int
+    metrics: str = ""
+    """Prometheus text of its members, the present one and those before it."""
 
 
 def find_obstacles(slots: Sequence[SlotHealth], now: float) -> list[str]:
@@ -40,7 +42,7 @@ def find_obstacles(slots: Sequence[SlotHealth], now: float) -> list[str]:
 
 def render_metrics(slots: Sequence[SlotHealth], now: float) -> str:
     """Return the metrics of all members, each sample with its slot, and the supervisor's own."""
-    texts = {slot.slot: slot.status.metrics for slot in slots if slot.status is not None}
+    texts = {slot.slot: slot.metrics for slot in slots}
     own = [
         Sample("headrace_ready", "1 while the worker is ready.", {}, float(not find_obstacles(slots, now))),
     ]

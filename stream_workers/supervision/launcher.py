@@ -3,9 +3,11 @@
 import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
+from model_store.size_buckets import plan_buckets
 from schemas.configuration import dump_settings
-from schemas.settings import ENV_PREFIX, Settings
+from schemas.settings import ENV_PREFIX, ModelSettings, Settings, urgent_slots
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.input_ring import create_ring, slot_bytes_for
 from stream_workers.links.messages import (
@@ -29,10 +31,7 @@ class Launcher:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str], member_module: str = MEMBER_MODULE) -> None:
         self._settings = settings
-        # Settings reach a child over its channel. Its environment would show secrets to whatever a model runs.
-        self._environment = {
-            name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)
-        }
+        self._environment = without_settings(environment)
         self._member_module = member_module
         self._next_instance = 0
         self._spare: ChildProcess[FromMember] | None = None
@@ -72,12 +71,15 @@ class Launcher:
 
     def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
         """Start a model process and order the version."""
-        model, slots = self._settings.model, self._settings.batching.slots
+        model, slots = self._settings.model, self._settings.batching.slots + urgent_slots(self._settings)
         slot_bytes = slot_bytes_for(self._settings)
         ring = create_ring(slots, slot_bytes)
         try:
+            variables = _thread_variables(model.threads) | (
+                _compiler_variables(self._cache_dir) if model.compile else {}
+            )
             child: ChildProcess[FromModel] = ChildProcess.start(
-                MODEL_MODULE, from_model_decoder, {**self._environment, **_thread_variables(model.threads)}
+                MODEL_MODULE, from_model_decoder, {**self._environment, **variables}
             )
         except OSError:
             os.close(ring)
@@ -95,10 +97,33 @@ class Launcher:
             max_batch_size=self._settings.batching.max_batch_size,
             slots=slots,
             slot_bytes=slot_bytes,
+            size_buckets=list(_plan_sizes(self._settings)),
+            compile=model.compile,
+            decode_threads=_decode_threads(model),
         )
         child.channel.send(order, [os.dup(ring)])
         self._next_instance += 1
         return ModelInstance(self._next_instance, version, child, ring, order, now)
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a child may inherit. Settings reach it over its channel: variables would show secrets to a model."""
+    return {name: value for name, value in environment.items() if not name.upper().startswith(ENV_PREFIX)}
+
+
+def _plan_sizes(settings: Settings) -> tuple[int, ...]:
+    needed = settings.model.compile or settings.model.device != "cpu"
+    return plan_buckets(settings.batching.size_buckets, settings.batching.max_batch_size, needed=needed)
+
+
+def _decode_threads(model: ModelSettings) -> int:
+    """On the CPU a thread beside the model only takes the time that the model needs; a GPU leaves the CPU idle."""
+    return model.decode_threads if model.decode_threads is not None else 0 if model.device == "cpu" else 2
+
+
+def _compiler_variables(cache_dir: str) -> dict[str, str]:
+    """Keep compiled code where others cannot write, and no pool of compiler processes that outlives the model's."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(Path(cache_dir) / "compiled"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
 def _thread_variables(threads: int) -> dict[str, str]:

@@ -16,20 +16,24 @@ def check_model(settings: Settings, version: ServedVersion, environment: Mapping
     """Find, verify, load and warm up a version just as a worker does. Raises ConfigurationError with the reason."""
     instance = Launcher(settings, environment).start_model(version, time.monotonic())
     try:
-        answer = _await_answer(instance, time.monotonic() + settings.model.load_timeout_seconds)
+        return await_loaded(instance, settings.model.load_timeout_seconds)
     finally:
-        return_code = instance.child.poll()
         instance.child.reap()
         instance.discard()
+
+
+def await_loaded(instance: ModelInstance, timeout_seconds: float) -> Loaded:
+    """Wait until a process that was just started has loaded its version. Raises ConfigurationError with the reason."""
+    answer = _await_answer(instance, time.monotonic() + timeout_seconds)
     if isinstance(answer, Loaded):
         return answer
     if answer is not None:
         reason = f"{answer.error_class}: {answer.message}"
-    elif return_code is not None:
+    elif (return_code := instance.child.poll()) is not None:
         reason = f"its process ended while loading: {instance.explain(return_code).detail}"
     else:
-        reason = f"not loaded within model.load_timeout_seconds ({settings.model.load_timeout_seconds:g})"
-    raise ConfigurationError(f"model {version.model}, version {version.version}: {reason}")
+        reason = f"not loaded within model.load_timeout_seconds ({timeout_seconds:g})"
+    raise ConfigurationError(f"model {instance.version.model}, version {instance.version.version}: {reason}")
 
 
 def _await_answer(instance: ModelInstance, give_up_at: float) -> Loaded | LoadFailed | None:

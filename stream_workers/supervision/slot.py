@@ -12,6 +12,7 @@ from schemas.settings import Settings, instances_per_member
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.messages import FromMember, FromModel, Message, Release, Serve, Status
+from stream_workers.supervision.carried_metrics import CarriedMetrics
 from stream_workers.supervision.child_process import ChildProcess
 from stream_workers.supervision.health import SlotHealth
 from stream_workers.supervision.launcher import Launcher
@@ -65,6 +66,7 @@ class Slot:
         self._settings = settings
         self._launcher = launcher
         self._status: Status | None = None
+        self._metrics = CarriedMetrics()
         self._heard_at = now
         self._ready_since: float | None = None
         self._start_at: float | None = None
@@ -146,6 +148,7 @@ class Slot:
             models_loaded=self.fleet.count_loaded(),
             member_restarts=self.policy.restarts,
             model_restarts=self.fleet.policy.restarts,
+            metrics=self._metrics.text(),
         )
 
     # -- the member ----------------------------------------------------------------------------------------------------
@@ -164,6 +167,7 @@ class Slot:
     def _on_member_message(self, message: FromMember, now: float) -> None:
         if isinstance(message, Status):
             self._status, self._heard_at = message, now
+            self._metrics.hear(message.metrics)
             if not message.ready:
                 self._ready_since = None
             elif self._ready_since is None:
@@ -178,6 +182,7 @@ class Slot:
     def _on_member_exit(self, member: ChildProcess[FromMember], code: int, now: float) -> None:
         member.close()
         self.member, self._status = None, None
+        self._metrics.end()
         self.fleet.lose_member(now)
         if self._draining:
             # Ended by the signal itself: it had not begun yet.

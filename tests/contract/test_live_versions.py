@@ -5,7 +5,6 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from headrace.local_stack.stack import LocalStack
 from model_store.live_versions import LiveVersions, _translated
 from model_store.timeline import MAX_TIMELINE_BYTES, Timeline
 from schemas.errors import (
@@ -24,17 +23,6 @@ class StoredByHand(LiveVersions):
 
     def put(self, model: str, value: bytes) -> None:
         self._client().set(self._key(model), value)
-
-
-@pytest.fixture
-def settings(stack: LocalStack, unique: str) -> RedisSettings:
-    return RedisSettings(url=SecretStr(stack.redis_url), prefix=unique[-40:].strip("-"))
-
-
-@pytest.fixture
-def client(settings: RedisSettings) -> Iterator[Any]:
-    with redis.Redis.from_url(settings.url.get_secret_value()) as connected:
-        yield connected
 
 
 @pytest.fixture

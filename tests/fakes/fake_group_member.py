@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.records import Request
+from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener, UnreadableBatch
-
-PartitionKey = tuple[str, int]
 
 
 class FakeGroupMember:

@@ -35,6 +35,9 @@ class FakeModelPool:
     def active_version(self) -> ServedVersion | None:
         return VERSION
 
+    def answer_identity(self) -> bytes:
+        return b"i" * 32
+
     def submit(self, batch: Batch, now: float) -> None:
         del now
         self.batches.append(batch)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import FencedError, SettlementError
+from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
-
-PartitionKey = tuple[str, int]
 
 
 @dataclass

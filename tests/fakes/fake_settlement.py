@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from stream_workers.batching.offset_ledger import Frontier, Settled
-from stream_workers.batching.work import WorkItem
+from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.settlement import Commit
-
-PartitionKey = tuple[str, int]
 
 
 class FakeSettlement:

@@ -105,12 +105,19 @@ class FaultRun:
     The load and the audit go past the proxy; the worker goes through it when `proxied`.
     """
 
-    def __init__(self, rig: Rig, name: str, folder: Path, *, partitions: int = 4, proxied: bool = True) -> None:
+    def __init__(
+        self, rig: Rig, name: str, folder: Path, *, partitions: int = 4, proxied: bool = True, urgent: bool = False
+    ) -> None:
+        """With `urgent` there is a second request topic, `topics.requests[1]`, whose records go first."""
         self.rig = rig
         self.folder = folder
         self.group = name
+        requests = (f"{name}-requests", f"{name}-urgent") if urgent else (f"{name}-requests",)
         self.topics = TopicSettings(
-            requests=(f"{name}-requests",), results=f"{name}-results", dead_letters=f"{name}-dead-letters"
+            requests=requests,
+            priorities={requests[0]: 1} if urgent else {},
+            results=f"{name}-results",
+            dead_letters=f"{name}-dead-letters",
         )
         self._kafka = rig.proxied if proxied else rig.direct
         self._partitions = partitions
@@ -215,11 +222,11 @@ class FaultRun:
             publisher.flush()
             reader.wait_for(request_id, seconds)
 
-    def load(self, shape: LoadShape | None = None) -> Load:
-        """Make a load on the request topic; start it by entering it."""
+    def load(self, shape: LoadShape | None = None, *, topic: str = "") -> Load:
+        """Make a load on the first request topic or another; start it by entering it."""
         self._loads += 1
         sent = self.folder / f"sent-{self._loads}.jsonl"
-        return Load(self.rig.direct, self.topics.requests[0], sent, shape)
+        return Load(self.rig.direct, topic or self.topics.requests[0], sent, shape)
 
     def wait_until_drained(self, seconds: float = 60.0) -> None:
         """Wait until the group has committed the end of every request partition. Raises TimeoutError with the log."""

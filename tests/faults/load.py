@@ -29,6 +29,8 @@ class LoadShape:
     streams: int = 50
     payload: Callable[[int], bytes] = numbers_row
     content_type: str = JSON
+    deadline_seconds: Callable[[int], float | None] = lambda _: None
+    """How long the nth request is of use; None: for ever."""
 
 
 class Load:
@@ -101,11 +103,13 @@ class Load:
         key = f"stream-{number % self._shape.streams}"
         request_id = f"{self.sent_file.stem}-{number}"
         self._keys[request_id] = key
+        patience = self._shape.deadline_seconds(number)
         self._publisher.publish(
             self._shape.payload(number),
             content_type=self._shape.content_type,
             key=key,
             request_id=request_id,
+            deadline_ms=None if patience is None else int((time.time() + patience) * 1000),
             on_delivery=self._note,
         )
 

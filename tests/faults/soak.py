@@ -6,6 +6,7 @@ seed, what it killed, the pauses and the verdict; the exit code is 1 unless the 
 
 import argparse
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -52,8 +53,8 @@ def kill_at_random(run: FaultRun, options: argparse.Namespace, chance: random.Ra
     return kills
 
 
-def report(outcome: Outcome, kills: Sequence[tuple[float, str]], end_seconds: float) -> bool:
-    """Print the pauses and the verdict; returns whether it is clean."""
+def report(outcome: Outcome, kills: Sequence[tuple[float, str]], end_seconds: float, worker_log: str) -> bool:
+    """Print the pauses, how long models took to load, and the verdict; returns whether it is clean."""
     times = [at for at, _ in kills]
     pauses = [outcome.longest_pause_between(begin, end) for begin, end in pairwise([*times, end_seconds])]
     if pauses:
@@ -62,6 +63,9 @@ def report(outcome: Outcome, kills: Sequence[tuple[float, str]], end_seconds: fl
             f"longest pause of any partition per kill, {len(pauses)} kills: median {statistics.median(pauses):.2f} s,"
             f" p99 {ninety_ninth:.2f} s, max {max(pauses):.2f} s"
         )
+    loads = [float(seconds) for seconds in re.findall(r'"seconds": ([0-9.]+), "warmed"', worker_log)]
+    if loads:
+        print(f"loads of a model process: median {statistics.median(loads):.2f} s, max {max(loads):.2f} s")
     reports = [one for one in (outcome.report, outcome.acknowledged) if one is not None]
     for one in reports:
         print(one.to_json())
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with run.load(LoadShape(records_per_second=options.rate)) as load:
                 kills = kill_at_random(run, options, random.Random(seed))
             outcome = run.finish(load, drain_seconds=120)
-            clean = report(outcome, kills, load.end_seconds)
+            clean = report(outcome, kills, load.end_seconds, run.worker.log.read_text())
             print(f"seed {seed}: {load.acknowledged} requests, {len(kills)} kills, {'clean' if clean else 'NOT CLEAN'}")
             if not clean:
                 print(outcome.worker_log)

@@ -20,7 +20,7 @@ def write_batch(rig: Rig, topic: str, *values: bytes, codec: str = "none", parti
             "compression.type": codec,
             "message.max.bytes": 500 * MEGABYTE,
             "batch.size": 500 * MEGABYTE,
-            "linger.ms": 200,
+            "linger.ms": 2000,
         }
     )
     for value in values:

@@ -17,8 +17,8 @@ from tests.models.store_builder import publish
 TIMEOUT_SECONDS = 1.0
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+@pytest.fixture(scope="module", params=[0, 1], ids=["one after the other", "prepared ahead"])
+def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
     tmp_path = tmp_path_factory.mktemp("fleet")
     publish(tmp_path / "store")
     publish(tmp_path / "store", "v2", bias=True)
@@ -27,7 +27,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
     publish(tmp_path / "store", "hangs", load_seconds=60)
     settings = settings_for(
         tmp_path,
-        model={"batch_timeout_seconds": TIMEOUT_SECONDS, "load_timeout_seconds": 20},
+        model={
+            "batch_timeout_seconds": TIMEOUT_SECONDS,
+            "load_timeout_seconds": 20,
+            "decode_threads": request.param,
+        },
         batching={"slots": 3},
         worker={"max_restarts": 20},
     )

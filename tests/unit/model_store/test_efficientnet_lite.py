@@ -14,8 +14,18 @@ def test_each_variant_has_its_side(variant: str, side: int) -> None:
 
     item = model.preprocess(model.example())
 
-    assert (item.shape, item.dtype) == ((3, side, side), np.float32)
-    assert np.abs(item).max() < 0.01
+    assert (item.shape, item.dtype) == ((3, side, side), np.uint8)
+
+
+def test_the_network_sees_grey_as_about_zero() -> None:
+    torch = pytest.importorskip("torch")
+    model = EfficientNetLite(ModelContext(options={"variant": "lite0"}))
+    inputs = torch.from_numpy(model.collate([model.preprocess(model.example())] * 2))
+
+    seen = model.forward(lambda x: x, inputs)
+
+    assert (tuple(seen.shape), seen.dtype) == ((2, 3, 224, 224), torch.float32)
+    assert seen.abs().max() < 0.01
 
 
 @pytest.mark.parametrize("variant", [None, "lite9", 0])

@@ -107,6 +107,26 @@ def test_a_secret_is_not_shown_when_it_is_wrong(load):
     assert "hunter2" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cache: {enabled: true, redis: true}", "cache.redis needs redis.url"),
+        (
+            "cache: {enabled: true, max_output_bytes: 2048}\nlimits: {result_bytes: 1024}",
+            "cache.max_output_bytes.*2048",
+        ),
+        ("cache: {namespace: 'a:b'}", "cache.namespace"),
+    ],
+)
+def test_a_cache_that_cannot_work_is_refused(load, text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        load(text)
+
+
+def test_the_cache_is_off_and_then_nothing_of_it_is_checked(load):
+    assert not load("cache: {redis: true}\nlimits: {result_bytes: 1024}").cache.enabled
+
+
 def test_a_wrong_variable_is_named(load):
     with pytest.raises(ConfigurationError, match="HEADRACE_KAFKA__REQUEST_TIMEOUT_MS"):
         load(HEADRACE_KAFKA__REQUEST_TIMEOUT_MS="soon")

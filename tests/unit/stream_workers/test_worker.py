@@ -14,6 +14,7 @@ from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.waiting import FixedWait
 from stream_workers.batching.work import Answer, Expired, Rejected, ReleaseReason, Skipped, Superseded
 from stream_workers.kafka.group_member import UnreadableBatch
 from stream_workers.metrics import WorkerMetrics
@@ -48,6 +49,7 @@ class Rig:
             limits=LimitSettings(payload_bytes=1 << 10),
             batching=BatchingSettings(max_batch_size=max_batch_size, max_wait_ms=10),
         )
+        wait = FixedWait(0.01)
         self.parts = WorkerParts(
             settings=settings,
             member=self.member,
@@ -55,7 +57,8 @@ class Rig:
             pool=self.pool,
             metrics=WorkerMetrics(CollectorRegistry()),
             intake=Intake(settings.limits, settings.topics.priorities),
-            batcher=Batcher(lane_limits(settings), settings.batching.lowest_share),
+            batcher=Batcher(lane_limits(settings), wait, settings.batching.lowest_share),
+            wait=wait,
             ledger=OffsetLedger(),
             deadlines=DeadlineWatch(),
             breaker=Breaker(),
@@ -443,3 +446,31 @@ def test_with_nothing_in_flight_a_late_record_is_tried_all_the_same() -> None:
     fill(rig, 0, 4, deadline_ms=int((rig.now + 0.5) * 1000))
     rig.turn(2)
     assert [kind for *_, kind in rig.kinds()] == [Answer] * 4
+
+
+class RecordingWait(FixedWait):
+    def __init__(self) -> None:
+        super().__init__(0.01)
+        self.arrived = 0
+        self.in_hand: list[int] = []
+        self.served: list[int] = []
+
+    def note_arrivals(self, count: int, now: float) -> None:
+        self.arrived += count
+
+    def note_in_hand(self, batches: int) -> None:
+        self.in_hand.append(batches)
+
+    def note_service(self, batch_size: int, seconds: float) -> None:
+        self.served.append(batch_size)
+
+
+def test_the_wait_policy_is_told_of_arrivals_and_of_every_answered_batch() -> None:
+    rig = Rig()
+    wait = rig.parts.wait = RecordingWait()
+    fill(rig, 0, 10)
+    rig.member.assign(P0)
+    rig.turn(10)
+    assert wait.arrived == 10
+    assert sorted(wait.served) == [2, 4, 4]
+    assert wait.in_hand[0] == 0

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.lane import BatchLimits
+from stream_workers.batching.waiting import FixedWait
 from stream_workers.batching.work import ReleaseReason
 from tests.unit.stream_workers.builders import answered, item
 
 
 def batcher(max_size: int = 4, max_bytes: int = 1000, wait: float = 0.1) -> Batcher:
-    return Batcher(BatchLimits(max_size, max_bytes, wait))
+    return Batcher(BatchLimits(max_size, max_bytes), FixedWait(wait))
 
 
 def offsets(batch: object) -> list[tuple[int, int]]:
@@ -178,8 +179,8 @@ def test_every_record_leaves_once_in_partition_and_shape_order_within_the_limits
 
 
 def lanes(share: float = 0.25, priorities: Sequence[int] = (0, 1), max_size: int = 4) -> Batcher:
-    limits = {p: BatchLimits(max_size, 1000, 0.1, at_once=p == 0) for p in priorities}
-    return Batcher(limits, share)
+    limits = {p: BatchLimits(max_size, 1000, at_once=p == 0) for p in priorities}
+    return Batcher(limits, FixedWait(0.1), share)
 
 
 def priority_of(batch: object) -> int:
@@ -230,7 +231,7 @@ def test_every_lane_keeps_its_share_while_more_urgent_ones_always_have_work(
 
 
 def test_a_batch_is_bounded_by_cost_and_a_dear_record_goes_alone() -> None:
-    b = Batcher(BatchLimits(10, 1000, 0.1, max_cost=10))
+    b = Batcher(BatchLimits(10, 1000, max_cost=10), FixedWait(0.1))
     b.add([item(0, cost=25), item(1, cost=4), item(2, cost=4), item(3, cost=4)])
     batches = [b.next_batch(0.0), b.next_batch(0.0)]
     assert [offsets(batch) for batch in batches] == [[(0, 0)], [(0, 1), (0, 2)]]

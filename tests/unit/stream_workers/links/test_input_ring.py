@@ -54,6 +54,21 @@ def test_progress_tells_the_batch_and_the_record_in_hand(rings: Rings) -> None:
     assert member.progress().answers == 1
 
 
+def test_progress_names_a_batch_in_preparation_beside_the_one_that_runs(rings: Rings) -> None:
+    member, model = rings
+    assert member.progress().preparing == IDLE  # also in fresh memory
+    model.begin(0)
+    model.prepare(0)
+    before = member.progress().counter
+    model.touch_preparing()
+    assert member.progress().counter > before
+    assert (member.progress().batch_id, member.progress().preparing) == (0, 0)
+    model.reset()
+    assert (member.progress().batch_id, member.progress().preparing) == (IDLE, 0)
+    model.prepare(IDLE)
+    assert member.progress().preparing == IDLE
+
+
 def test_the_memory_cannot_shrink_under_the_other_side() -> None:
     descriptor = create_ring(1, SLOT_BYTES)
     with pytest.raises(PermissionError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.settings import Settings
+from schemas.settings import ModelSettings, Settings, TopicSettings, urgent_slots
 from stream_workers.batching.work import Batch, ReleaseReason, ServedVersion
 from stream_workers.links.framing import MAX_DATA_BYTES, FrameReader, frame
 from stream_workers.links.input_ring import PAGE_BYTES, InputRing, create_ring
@@ -33,12 +33,12 @@ SLOT_BYTES = 16 * PAGE_BYTES
 
 
 class PlayedModel:
-    def __init__(self, instance: int, version: ServedVersion) -> None:
+    def __init__(self, instance: int, version: ServedVersion, slots: int = 2) -> None:
         self.instance, self.version = instance, version
         theirs, self.socket = socket.socketpair()
-        descriptor = create_ring(2, SLOT_BYTES)
-        self.attach = Attach(instance, version, 2, SLOT_BYTES), [theirs.detach(), descriptor]
-        self.ring = InputRing(os.dup(descriptor), 2, SLOT_BYTES)
+        descriptor = create_ring(slots, SLOT_BYTES)
+        self.attach = Attach(instance, version, slots, SLOT_BYTES), [theirs.detach(), descriptor]
+        self.ring = InputRing(os.dup(descriptor), slots, SLOT_BYTES)
         self.ring.reset()
         self._reader = FrameReader(MAX_DATA_BYTES)
 
@@ -87,31 +87,33 @@ class PlayedLink:
 class Stage:
     """A pool with its supervisor and its model processes, all but the pool played."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: TopicSettings | None = None) -> None:
         self.now = 0.0
         self.link = PlayedLink()
-        settings = Settings(model={"batch_timeout_seconds": 10.0})  # type: ignore[arg-type]
+        settings = Settings(model=ModelSettings(batch_timeout_seconds=10.0), topics=topics or TopicSettings())
+        self._slots = settings.batching.slots + urgent_slots(settings)
         self.pool = ReplicaPool(self.link, settings, lambda: self.now)
         self.models: list[PlayedModel] = []
 
-    def serve(self, version: ServedVersion, count: int = 1) -> list[PlayedModel]:
+    def serve(self, version: ServedVersion, count: int = 1, identity: bytes = b"") -> list[PlayedModel]:
         """Attach so many ready model processes and let the pool turn to them."""
-        fresh = [PlayedModel(len(self.models) + number + 1, version) for number in range(count)]
+        fresh = [PlayedModel(len(self.models) + number + 1, version, self._slots) for number in range(count)]
         self.models += fresh
         self.link.send(Serving(version, [model.instance for model in fresh]))
         for model in fresh:
             self.link.send(*model.attach)
         self.collect()
         for model in fresh:
-            model.say(Ready(version))
+            model.say(Ready(version, identity))
         self.collect()
         return fresh
 
     def collect(self) -> list[BatchOutcome]:
         return [*self.pool.collect(0.0, self.now), *self.pool.collect(0.0, self.now)]
 
-    def submit(self, number: int, records: int = 2) -> Batch:
-        batch = Batch(number, [item(index, {"x": index}) for index in range(records)], ReleaseReason.FULL)
+    def submit(self, number: int, records: int = 2, priority: int = 0) -> Batch:
+        items = [item(index, {"x": index}) for index in range(records)]
+        batch = Batch(number, items, ReleaseReason.FULL, priority=priority)
         self.pool.submit(batch, self.now)
         return batch
 
@@ -147,6 +149,36 @@ def test_batches_go_to_the_process_with_the_least_in_hand(stage: Stage) -> None:
     assert stage.pool.count_free_slots() == 0
     assert [order.batch_id for order in one.orders()] == [0, 2]
     assert [order.batch_id for order in other.orders()] == [1, 3]
+
+
+def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
+    stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
+    (model,) = stage.serve(V1)
+    assert (stage.pool.count_free_slots(1), stage.pool.count_free_slots(0)) == (2, 4)
+    stage.submit(1, priority=1)
+    stage.submit(2, priority=1)
+    assert (stage.pool.count_free_slots(1), stage.pool.count_free_slots(0)) == (0, 2)
+    with pytest.raises(ValueError, match="no slot is free"):
+        stage.submit(3, priority=1)
+    stage.submit(4, priority=0)
+    stage.submit(5, priority=0)
+    assert stage.pool.count_free_slots(0) == 0
+    orders = model.orders()
+    for number in (1, 2, 4):
+        model.say(Done(number, [1, 1], [], 1.0, b"ab"))
+    stage.collect()
+    assert stage.pool.count_free_slots(1) == 2, "urgent batches take nothing from the others' share of slots"
+    assert [(order.batch_id, order.priority) for order in orders] == [(1, 1), (2, 1), (4, 0), (5, 0)]
+    stage.pool.close()
+    stage.link.close()
+    model.socket.close()
+
+
+def test_an_instance_is_idle_until_it_has_a_batch(stage: Stage) -> None:
+    stage.serve(V1)
+    assert stage.pool.has_idle_instance()
+    stage.submit(1)
+    assert not stage.pool.has_idle_instance()
 
 
 def test_payloads_lie_in_the_slot_that_the_order_names(stage: Stage) -> None:
@@ -201,6 +233,19 @@ def test_answers_sent_before_the_end_count_even_when_the_reason_arrives_first(st
     assert not stage.pool.has_instances()
 
 
+def test_with_a_batch_in_preparation_both_are_suspect_and_no_record_is_the_culprit(stage: Stage) -> None:
+    (model,) = stage.serve(V1)
+    stage.submit(1)
+    stage.submit(2)
+    model.ring.begin(1)
+    model.ring.touch(0)
+    model.ring.prepare(2)
+    stage.link.send(Detach(model.instance, "model_crashed", "exit code 7"))
+    model.socket.close()
+    lost = [outcome for outcome in stage.collect() if isinstance(outcome, BatchLost)]
+    assert [(one.batch.id, one.suspect, one.culprit) for one in lost] == [(1, True, None), (2, True, None)]
+
+
 def test_a_process_without_progress_is_killed_once_and_its_batch_lost_as_timed_out(stage: Stage) -> None:
     (model,) = stage.serve(V1)
     batch = stage.submit(1)
@@ -247,3 +292,21 @@ def test_an_answer_that_does_not_fit_ends_the_link_and_shifts_nothing(stage: Sta
     assert isinstance(lost, BatchLost)
     assert (lost.batch, lost.code) == (batch, "model_crashed")
     assert stage.link.killed == [(model.instance, "model_crashed")]
+
+
+def test_the_answer_identity_is_that_of_the_version_that_serves(stage: Stage) -> None:
+    assert stage.pool.answer_identity() == b""
+    stage.serve(V1, 2, b"one")
+    assert stage.pool.answer_identity() == b"one"
+    stage.serve(V2, 1, b"two")
+    assert stage.pool.answer_identity() == b"two"
+    stage.serve(ServedVersion("m", "v1", 3), 1, b"one")
+    assert stage.pool.answer_identity() == b"one"
+
+
+def test_processes_of_one_version_that_differ_have_no_answer_identity(stage: Stage) -> None:
+    stage.serve(V1, 1, b"one")
+    stage.serve(V1, 1, b"other")
+    assert stage.pool.answer_identity() == b""
+    stage.serve(V1, 1, b"one")
+    assert stage.pool.answer_identity() == b"", "answers of both may be about"

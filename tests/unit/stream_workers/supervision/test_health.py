@@ -1,11 +1,12 @@
 from stream_workers.links.messages import Status
 from stream_workers.supervision.health import STALE_SECONDS, SlotHealth, find_obstacles, render_metrics
 
-READY = Status(True, [], "# HELP a A.\n# TYPE a gauge\na 1.0\n")
+METRICS = "# HELP a A.\n# TYPE a gauge\na 1.0\n"
+READY = Status(True, [], METRICS)
 
 
 def slot(status: Status | None = READY, *, heard_at: float = 100.0, models: int = 1) -> SlotHealth:
-    return SlotHealth("w-0", status, heard_at, models, member_restarts=2, model_restarts=0)
+    return SlotHealth("w-0", status, heard_at, models, member_restarts=2, model_restarts=0, metrics=METRICS)
 
 
 def test_a_worker_whose_members_are_ready_is_ready() -> None:
