@@ -41,6 +41,11 @@ class Quantised:
         self.float_records = 0
         """Records that took the float32 path so far, because a number in them was not finite."""
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the levels, as stored and as packed for the kernel; a packed tensor tells no size of its own."""
+        return self.levels.numel() * (1 if self.packed is None else 2)
+
     def round_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
         """Round finite inputs to uint8 levels. Adding half and cutting off rounds; three passes are the fewest."""
         levels = torch.add(self._rounding_shift, inputs, alpha=1 / self.input_scale)

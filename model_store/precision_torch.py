@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from model_store.int8_weight import Int8Weight
+from model_store.int8_weight import Int8Weight, int8_weights
 from model_store.precision_plan import PrecisionPlan, int8_layers
 from schemas.errors import ConfigurationError, ManifestError
 from schemas.precision import LayerPrecision
@@ -44,6 +44,13 @@ def apply_precision(module: torch.nn.Module, plan: PrecisionPlan, device: str = 
 def find_quantisable(module: torch.nn.Module) -> list[str]:
     """The paths of the layers that can run in int8, in the order in which the module names them."""
     return [path for path, child in module.named_modules() if path and _is_quantisable(child)]
+
+
+def count_weight_bytes(module: torch.nn.Module) -> int:
+    """Bytes of all parameters and buffers; an int8 layer holds its levels beside the float32 weight."""
+    tensors = {id(tensor): tensor for tensor in [*module.parameters(), *module.buffers()]}
+    held = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return held + sum(weight.quantised.held_bytes for weight in int8_weights(module))
 
 
 def check_host(precisions: Sequence[LayerPrecision], device: str, found: Mapping[str, Any] | None = None) -> None:

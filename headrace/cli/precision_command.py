@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,17 +17,22 @@ from schemas.errors import ConfigurationError
 from schemas.precision import LAYER_PRECISIONS, LayerPrecision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rich.table import Table
 
     from model_store.payloads import Payload
     from model_store.precision.report import Report
     from model_store.store import ModelStore, ResolvedVersion
-    from producers.sources.item import Source
     from schemas.settings import Settings
 
-_ROWS = frozenset({".jsonl", ".ndjson", ".txt", ".npy", ".parquet"})
+
+@dataclass(frozen=True)
+class _Request:
+    data: list[Path]
+    limit: int
+    budget: float
+    accept_slower: bool
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def precision(  # noqa: PLR0913 - one parameter per option
     model: Annotated[str, typer.Argument(help="MODEL or MODEL@VERSION; the version must be fp32.")],
     *,
-    data: Annotated[list[str], typer.Option(help="Folder of images, video, or rows (.jsonl, .npy, ...); repeatable.")],
+    data: Annotated[list[Path], typer.Option(help="Folder of images, video, or rows (.jsonl, .npy, ...); repeatable.")],
     budget: Annotated[
         float, typer.Option(min=0, max=1, help="Largest share of changed top-1 answers, or relative error.")
     ] = 0.01,
@@ -47,11 +53,14 @@ def precision(  # noqa: PLR0913 - one parameter per option
         str | None, typer.Option(help="Like bf16,int8; all that this host runs if not given.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Samples, taken in turn from all data.")] = 512,
+    even_if_slower: Annotated[
+        bool, typer.Option("--even-if-slower", help="Also propose what is no faster than fp32 on this host.")
+    ] = False,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
 ) -> None:
     """Measure agreement and speed on sample inputs. The measured version never changes.
 
-    Exits 1 when no plan keeps the budget, 2 when the version, the data or this host cannot do what was asked.
+    Exits 1 when no plan within the budget is faster than fp32, 2 when version, data or host cannot do what was asked.
     """
     from model_store.precision.new_version import check_measurable, publish_proposal  # noqa: PLC0415 - quick --help
     from model_store.store import ModelStore  # noqa: PLC0415
@@ -62,15 +71,22 @@ def precision(  # noqa: PLR0913 - one parameter per option
     check_measurable(source)
     if publish is not None and store.directory_of(source.name, publish).exists():
         raise ConfigurationError(f"--publish {publish}: {source.name}/{publish} is there already")
-    report = _measure(settings, source, _chosen(precisions, settings), (data, limit, budget))
+    report = _measure(settings, source, _chosen(precisions, settings), _Request(data, limit, budget, even_if_slower))
     _show(report)
     if json_file is not None:
-        json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n")
+        _write(json_file, report)
     if report.proposal is None:
         raise typer.Exit(ExitCode.FAILED)
     if publish is not None:
         made = publish_proposal(store, source, publish, report)
         typer.echo(f"published {made.name} {made.version}: {made.manifest.description}")
+
+
+def _write(path: Path, report: "Report") -> None:
+    try:
+        path.write_text(json.dumps(report.as_json(), indent=2) + "\n")
+    except OSError as error:
+        raise ConfigurationError(f"--json {path}: {error.strerror}") from None
 
 
 def _find_version(store: "ModelStore", model: str, settings: "Settings") -> "ResolvedVersion":
@@ -106,30 +122,31 @@ def _measure(
     settings: "Settings",
     source: "ResolvedVersion",
     precisions: list[LayerPrecision],
-    request: tuple[list[str], int, float],
+    request: _Request,
 ) -> "Report":
     from model_store.precision.samples import prepare_samples  # noqa: PLC0415 - quick --help
     from model_store.precision.survey import Survey, SurveyOptions  # noqa: PLC0415
     from model_store.precision.torch_laboratory import TorchLaboratory  # noqa: PLC0415
     from model_store.torch_loader import load_model  # noqa: PLC0415
 
-    data, limit, budget = request
     device = settings.model.device
     loaded = load_model(source.directory, source.manifest, settings.model.classes, device, threads=1)
     with show_progress() as progress:
         progress("reading samples")
-        payloads = itertools.islice(_read(data, settings), limit)
+        payloads = itertools.islice(_read(request.data, settings), request.limit)
         samples = prepare_samples(loaded.model, payloads, settings.batching.max_batch_size)
-        return Survey(TorchLaboratory(loaded, device), samples, SurveyOptions(precisions, budget), progress).run()
+        options = SurveyOptions(precisions, request.budget, accept_slower=request.accept_slower)
+        return Survey(TorchLaboratory(loaded, device), samples, options, progress).run()
 
 
-def _read(data: list[str], settings: "Settings") -> Iterator["Payload"]:
+def _read(data: list[Path], settings: "Settings") -> Iterator["Payload"]:
     """Samples of all sources in turn, so that a limit takes an equal part of each."""
     from model_store.payloads import Payload  # noqa: PLC0415 - quick --help
     from producers.sources.item import Item  # noqa: PLC0415
+    from stream_workers.profiling.samples import open_samples  # noqa: PLC0415
 
     limits = settings.limits
-    sources = [_open(address, limits.payload_bytes)() for address in data]
+    sources = [open_samples(path, limits) for path in data]
     while sources:
         for source in tuple(sources):
             entry = next(source, None)
@@ -141,19 +158,6 @@ def _read(data: list[str], settings: "Settings") -> Iterator["Payload"]:
                 raise ConfigurationError(f"--data: {entry.label}: {entry.message}")
             else:
                 typer.echo(f"left out {entry.label}: {entry.message}", err=True)
-
-
-def _open(address: str, limit_bytes: int) -> "Callable[[], Source]":
-    from producers.sources.images import read_images  # noqa: PLC0415 - quick --help
-    from producers.sources.rows import RowOptions, read_rows  # noqa: PLC0415
-    from producers.sources.video import read_video  # noqa: PLC0415
-
-    path = Path(address)
-    if path.is_dir():
-        return lambda: read_images(path, limit_bytes=limit_bytes)
-    if path.suffix.lower() in _ROWS:
-        return lambda: read_rows(path, RowOptions(limit_bytes))
-    return lambda: read_video(address)
 
 
 def _show(report: "Report") -> None:
@@ -169,13 +173,12 @@ def _show(report: "Report") -> None:
     if report.refused:
         typer.echo(f"note: {report.refused} samples were refused by the model's preprocess")
     typer.echo("weights file: the same bytes for every precision; only the manifest differs")
+    for candidate in report.slower:
+        typer.echo(f"note: {candidate.name} keeps the budget but is no faster than fp32 on this host")
     if report.proposal is None:
-        typer.echo(f"no plan but fp32 keeps the budget of {report.budget:g}")
-        return
-    typer.echo(f"proposal: {describe(report.proposal, report)}")
-    slower = [size for size, ratio in (report.proposal.speedups or {}).items() if ratio < 1]
-    if slower:
-        typer.echo(f"note: the proposal is slower than fp32 on this host at batch {', '.join(map(str, slower))}")
+        typer.echo(f"no proposal: no plan within the budget of {report.budget:g} is faster than fp32")
+    else:
+        typer.echo(f"proposal: {describe(report.proposal, report)}")
 
 
 def _layer_table(report: "Report") -> "Table":
@@ -203,10 +206,17 @@ def _summary_table(report: "Report") -> "Table":
 
     sizes = sorted({size for candidate in report.candidates for size in candidate.speedups or {}})
     table = Table(
-        "precision", "top-1 agreement", "KL, nats", "relative error", "broken", title=f"{report.records} records"
+        "precision",
+        "top-1 agreement",
+        "KL, nats",
+        "relative error",
+        "broken",
+        "weights in memory",
+        title=f"{report.records} records",
     )
     for size in sizes:
         table.add_column(f"speed, batch {size}")
+    full = report.candidates[0].weight_bytes or 1
     for candidate in report.candidates:
         agreement = candidate.agreement
         if agreement is None:
@@ -218,6 +228,7 @@ def _summary_table(report: "Report") -> "Table":
             f"{agreement.divergence:.2g}" if report.is_classifier else "",
             f"{agreement.relative_error:.2g}",
             str(agreement.broken),
+            f"{candidate.weight_bytes / 1e6:.1f} MB ({candidate.weight_bytes / full:.2f}x)",
             *(_speed(candidate.speedups or {}, candidate.spreads or {}, size) for size in sizes),
         )
     return table

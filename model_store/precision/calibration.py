@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-_KEPT_SHARES = (1.0, 0.9999, 0.999)
-_LEVELS = 255
+_TAIL = 0.0005
+"""Share of the kept numbers at each end that may be outliers."""
+_OUTLYING = 4.0
+"""How many times wider than all but the tails a range must be: two of the eight bits spent on outliers."""
 MAX_KEPT = 1 << 16
 """Numbers of one layer that are kept to choose its range by."""
 
@@ -36,29 +38,20 @@ class InputStatistics:
     def choose_range(self) -> tuple[float, float] | None:
         """Return (lowest, highest) to quantise for, or None when no finite number was seen.
 
-        Chooses among the whole range and two that cut off the outermost numbers, by the mean absolute error of
-        quantising the kept ones: by a squared error, one outlier in a million would decide the step for all the rest.
+        That is the whole range, unless a few numbers reach far beyond all others: cutting tails that are merely long
+        costs a network more answers than the finer step saves (docs/decisions/0017).
         """
         if not self.kept:
             return None
         numbers = np.sort(np.concatenate(self.kept).astype(np.float64))
-        ranges = [_cut(numbers, share, self.low, self.high) for share in _KEPT_SHARES]
-        return min(ranges, key=lambda ends: _mean_error(numbers, *ends))
+        tail = int(len(numbers) * _TAIL) + 1
+        if 2 * tail >= len(numbers):
+            return self.low, self.high
+        low, high = float(numbers[tail]), float(numbers[-1 - tail])
+        is_outlying = _width(self.low, self.high) > _OUTLYING * _width(low, high) > 0
+        return (low, high) if is_outlying else (self.low, self.high)
 
 
-def _cut(numbers: npt.NDArray[np.float64], share: float, low: float, high: float) -> tuple[float, float]:
-    if share == 1.0:
-        return low, high
-    tail = int(len(numbers) * (1 - share) / 2) + 1
-    if 2 * tail >= len(numbers):
-        return low, high
-    return float(numbers[tail]), float(numbers[-1 - tail])
-
-
-def _mean_error(numbers: npt.NDArray[np.float64], low: float, high: float) -> float:
-    low, high = min(low, 0.0), max(high, 0.0)
-    step = (high - low) / _LEVELS
-    if step <= 0:
-        return 0.0 if not numbers.any() else float(np.abs(numbers).mean())
-    back = np.round(np.clip(numbers, low, high) / step) * step
-    return float(np.abs(back - numbers).mean())
+def _width(low: float, high: float) -> float:
+    """What the levels are spread over: zero is always among them."""
+    return max(high, 0.0) - min(low, 0.0)

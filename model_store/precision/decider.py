@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.precision import LayerPrecision
 
 MAX_UNITS = 32
-_WORTHWHILE = 1.02
+WORTHWHILE = 1.02
 """Speed-up below which a difference is noise."""
 
 Harm = tuple[float, float, float]
@@ -27,8 +27,11 @@ class Finding:
 
     @property
     def harm(self) -> Harm:
-        """Sorts findings by how much they cost: few samples disagree over one layer, so the finer measures follow."""
-        return (self.disagreement, self.divergence, self.relative_error)
+        """Sorts findings by how much they cost. Divergence first: it is steady where a changed answer is chance.
+
+        It is 0 for what is no classifier; disagreement then is the relative error.
+        """
+        return (self.divergence, self.disagreement, self.relative_error)
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,12 @@ def order_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
         before: LayerPrecision = "fp32"
         fastest = 1.0
         for finding in sorted(own, key=lambda one: one.harm):
-            speedup = fastest * 2 * _WORTHWHILE if finding.speedup is None else finding.speedup
-            if speedup > fastest * _WORTHWHILE:
+            speedup = fastest * 2 * WORTHWHILE if finding.speedup is None else finding.speedup
+            if speedup > fastest * WORTHWHILE:
                 steps.append((finding.harm, Step(unit, finding.precision, before)))
                 before, fastest = finding.precision, speedup
-    # Reversed and stable: of a unit's equally harmful precisions the one furthest from float32 is left first.
-    return tuple(step for _, step in sorted(reversed(steps), key=lambda entry: entry[0], reverse=True))
+    # Of a unit's equally harmful precisions the one furthest from float32 is left first: sorted upwards, then turned.
+    return tuple(step for _, step in sorted(steps, key=lambda entry: entry[0]))[::-1]
 
 
 def plan_after(steps: Sequence[Step], count: int) -> dict[str, LayerPrecision]:

@@ -12,10 +12,14 @@ from model_store.precision_plan import PrecisionPlan
 
 @dataclass(frozen=True)
 class Answers:
-    """The outputs of a run, one array per batch, and the median seconds of each timed unit's calls."""
+    """What one run of all batches gave."""
 
     outputs: list[Outputs]
+    """One array per batch."""
     unit_seconds: Mapping[str, float]
+    """Median seconds of each timed unit's calls."""
+    weight_bytes: int
+    """Memory of all parameters and buffers under the plan, whatever int8 layers keep beside their levels included."""
 
 
 class Laboratory(Protocol):

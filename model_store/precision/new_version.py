@@ -10,14 +10,14 @@ _MAX_DESCRIPTION = 2000
 
 
 def publish_proposal(store: ModelStore, source: ResolvedVersion, version: str, report: Report) -> ResolvedVersion:
-    """Publish the proposal with the source's weights, byte for byte, and the plan in its manifest (record 0012).
+    """Publish the proposal with the source's weights, byte for byte, and the plan in its manifest (record 0017).
 
     Raises ConfigurationError when there is no proposal or it is beyond the budget, and as `publish_file`.
     """
     proposal = report.proposal
-    if proposal is None or proposal.agreement is None or proposal.agreement.disagreement > report.budget:
+    if proposal is None or not proposal.keeps(report.budget):
         raise ConfigurationError(
-            f"--publish {version}: no plan keeps the budget of {report.budget:g}: nothing published"
+            f"--publish {version}: no plan within the budget of {report.budget:g} was proposed: nothing published"
         )
     old = source.manifest
     sentence = f"from {source.version}, {describe(proposal, report)}"

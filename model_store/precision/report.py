@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from model_store.precision.agreement import Agreement
-from model_store.precision.decider import Finding
+from model_store.precision.decider import WORTHWHILE, Finding
 from model_store.precision_plan import PrecisionPlan
 
 MIXED = "mixed"
@@ -24,7 +24,23 @@ class Candidate:
     """Batch size -> median over the rounds of (seconds of fp32 / seconds of this), above 1 is faster."""
     spreads: Mapping[int, tuple[float, float]] | None = None
     """Batch size -> lowest and highest of those ratios."""
+    weight_bytes: int = 0
+    """Memory of parameters and buffers when loaded so."""
     failure: str = ""
+
+    def keeps(self, budget: float) -> bool:
+        """Whether it is something else than fp32 and was measured within the budget."""
+        return not self.plan.changes_nothing and self.agreement is not None and self.agreement.disagreement <= budget
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the race told it from fp32."""
+        return self.speed > WORTHWHILE
+
+    @property
+    def speed(self) -> float:
+        """The median ratio at the largest batch size; 0 before a race."""
+        return self.speedups[max(self.speedups)] if self.speedups else 0.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +54,13 @@ class Report:
     findings: Sequence[Finding]
     candidates: Sequence[Candidate]
     proposal: Candidate | None
-    """The fastest candidate within the budget; None when only float32 keeps it."""
+    """The fastest candidate within the budget; None when nothing but fp32 keeps it, or nothing that does is faster."""
     notes: Sequence[str]
+
+    @property
+    def slower(self) -> Sequence[Candidate]:
+        """Candidates that keep the budget and are no faster than fp32."""
+        return [one for one in self.candidates if one.keeps(self.budget) and not one.is_faster]
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""

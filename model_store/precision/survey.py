@@ -33,6 +33,8 @@ class SurveyOptions:
     sweep_records: int = 128
     """Samples on which single units are measured and ranges found; the result is judged on all."""
     rounds: int = 7
+    accept_slower: bool = False
+    """Whether a plan that is no faster than float32 on this host may be proposed."""
 
 
 class Survey:
@@ -52,9 +54,11 @@ class Survey:
     def run(self) -> Report:
         """Observe, judge whole precisions, sweep the units, spare the most harmful ones, race. In that order."""
         self._progress(f"float32 answers of {self._samples.records} records")
-        reference = self._lab.answer(FP32, self._samples.batches).outputs
+        exact = self._lab.answer(FP32, self._samples.batches)
+        reference = exact.outputs
         self._observe()
-        candidates = [Candidate("fp32", FP32, self._compare(reference, reference))]
+        itself = self._compare(reference, reference)
+        candidates = [Candidate("fp32", FP32, itself, weight_bytes=exact.weight_bytes)]
         candidates += [self._judge(name, self._whole(name), reference) for name in self._options.precisions]
         findings = self._sweep()
         mixed = self._spare(order_steps(findings), reference)
@@ -66,7 +70,7 @@ class Survey:
             budget=self._options.budget,
             findings=findings,
             candidates=candidates,
-            proposal=choose_proposal(candidates, self._options.budget),
+            proposal=choose_proposal(candidates, self._options.budget, accept_slower=self._options.accept_slower),
             notes=self._notes,
         )
 
@@ -97,10 +101,10 @@ class Survey:
     def _judge(self, name: str, plan: PrecisionPlan, reference: Sequence[Outputs]) -> Candidate:
         self._progress(f"the whole network as {name}")
         try:
-            outputs = self._lab.answer(plan, self._samples.batches).outputs
+            answers = self._lab.answer(plan, self._samples.batches)
         except ManifestError as error:
             return Candidate(name, plan, failure=str(error))
-        return Candidate(name, plan, self._compare(reference, outputs))
+        return Candidate(name, plan, self._compare(reference, answers.outputs), weight_bytes=answers.weight_bytes)
 
     def _race(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         runners = [candidate for candidate in candidates if candidate.agreement is not None]
@@ -155,7 +159,7 @@ class Survey:
         def is_within_budget(count: int) -> bool:
             name = f"{MIXED}, {count} of {len(steps)} steps towards float32 taken"
             judged[count] = self._judge(name, self._assemble(plan_after(steps, count)), reference)
-            return _keeps(judged[count], self._options.budget)
+            return count == len(steps) or judged[count].keeps(self._options.budget)
 
         fewest = find_fewest(len(steps), is_within_budget)
         if fewest is None or judged[fewest].plan.changes_nothing:
@@ -166,7 +170,8 @@ class Survey:
         return compare(reference, found, is_classifier=self._is_classifier)
 
     def _assemble(self, chosen: Mapping[str, LayerPrecision]) -> PrecisionPlan:
-        layers = {unit: precision for unit, precision in chosen.items() if precision != "fp32"}
+        layers: dict[str, LayerPrecision] = {}
+        layers.update((unit, precision) for unit, precision in chosen.items() if precision != "fp32")
         for path in self._unseen:
             if any(precision == "int8" and f"{path}.".startswith(f"{unit}.") for unit, precision in layers.items()):
                 layers[path] = "fp32"
@@ -174,15 +179,10 @@ class Survey:
         return replace(plan, ranges={path: ends for path, ends in self._ranges.items() if plan.is_int8(path)})
 
 
-def choose_proposal(candidates: Sequence[Candidate], budget: float) -> Candidate | None:
-    """The candidate other than float32 that keeps the budget and is fastest at the largest batch."""
-    kept = [one for one in candidates if not one.plan.changes_nothing and _keeps(one, budget)]
-    return max(kept, key=_speed_at_largest, default=None)
+def choose_proposal(candidates: Sequence[Candidate], budget: float, *, accept_slower: bool) -> Candidate | None:
+    """The candidate other than float32 that keeps the budget and is fastest at the largest batch.
 
-
-def _keeps(candidate: Candidate, budget: float) -> bool:
-    return candidate.agreement is not None and candidate.agreement.disagreement <= budget
-
-
-def _speed_at_largest(candidate: Candidate) -> float:
-    return candidate.speedups[max(candidate.speedups)] if candidate.speedups else 0.0
+    None when that is no faster than float32, unless slower ones are accepted.
+    """
+    kept = [one for one in candidates if one.keeps(budget) and (accept_slower or one.is_faster)]
+    return max(kept, key=lambda one: one.speed, default=None)

@@ -14,7 +14,7 @@ from model_store.precision.calibration import MAX_KEPT, InputStatistics
 from model_store.precision.laboratory import Answers
 from model_store.precision.samples import Batch
 from model_store.precision_plan import PrecisionPlan
-from model_store.precision_torch import apply_precision, find_quantisable
+from model_store.precision_torch import apply_precision, count_weight_bytes, find_quantisable
 from model_store.torch_loader import TorchRuntime
 from schemas.errors import ManifestError, scrub
 
@@ -73,7 +73,7 @@ class TorchLaboratory:
         durations = {unit: self._time_calls(module.get_submodule(unit)) for unit in timed_units}
         outputs = [_to_rows(self._run(module, batch), batch.records) for batch in batches]
         medians = {unit: statistics.median(calls) for unit, calls in durations.items() if calls}
-        return Answers(outputs, medians)
+        return Answers(outputs, medians, count_weight_bytes(module))
 
     def race(self, plans: Sequence[PrecisionPlan], batch: Batch, rounds: int) -> list[list[float]]:
         """Seconds of one run of the batch, by plan and round, all plans in turn in every round."""

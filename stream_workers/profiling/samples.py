@@ -35,7 +35,7 @@ def read_samples(path: Path, limits: LimitSettings) -> list[Sample]:
     Raises ConfigurationError when the path cannot be read or a record in it is faulty.
     """
     samples = []
-    for entry in itertools.islice(_open(path, limits), MAX_SAMPLES):
+    for entry in itertools.islice(open_samples(path, limits), MAX_SAMPLES):
         if isinstance(entry, ItemError):
             raise ConfigurationError(f"--data {path}: {entry.label}: {entry.message}")
         samples.append(Sample(entry.payload, entry.content_type))
@@ -44,7 +44,8 @@ def read_samples(path: Path, limits: LimitSettings) -> list[Sample]:
     return samples
 
 
-def _open(path: Path, limits: LimitSettings) -> Source:
+def open_samples(path: Path, limits: LimitSettings) -> Source:
+    """Open an image folder, a video or a file of rows. Raises ConfigurationError when there is no such path."""
     if path.is_dir():
         return read_images(path, limit_bytes=limits.payload_bytes)
     if not path.is_file():
