@@ -1,6 +1,5 @@
 """Names of precisions and the checks of a precision plan: data only, bounded, every refusal names path and value."""
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
@@ -11,6 +10,8 @@ LayerPrecision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYER_PRECISIONS: tuple[LayerPrecision, ...] = get_args(LayerPrecision)
 MAX_PLAN_ENTRIES = 4096
 MAX_PATH_CHARS = 256
+_LARGEST = 1e38
+"""Above it no float32 holds the width of a range."""
 _PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 
@@ -56,8 +57,8 @@ def _is_range(pair: Any) -> bool:
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         return False
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in pair)
-    # Above this no float32 holds the width of the range.
-    return numbers and all(math.isfinite(end) and abs(end) <= 1e38 for end in pair) and pair[0] <= pair[1]
+    # NaN and infinities compare false, and a whole number too large for a float compares without becoming one.
+    return numbers and all(abs(end) <= _LARGEST for end in pair) and pair[0] <= pair[1]
 
 
 def _show(value: Any) -> str:

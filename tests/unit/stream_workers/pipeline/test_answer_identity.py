@@ -67,6 +67,9 @@ def test_it_is_the_same_wherever_the_same_is_served() -> None:
         {"options": {"mean": 0.5}},
         {"labels": ("cat",)},
         {"model_class": "d"},
+        {"precision": "bf16"},
+        {"precision": "mixed", "precision_plan": {"head": "bf16"}},
+        {"activation_ranges": {"head": (0, 1)}},
     ],
 )
 def test_whatever_differs_in_the_manifest_makes_another(varied: dict[str, Any]) -> None:
