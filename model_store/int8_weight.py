@@ -30,6 +30,7 @@ class Quantised:
         largest = weight.abs().flatten(1).amax(1) if weight.numel() else weight.new_zeros(weight.shape[0])
         self.scales = (largest / _WEIGHT_LEVELS).clamp_min(_SMALLEST_SCALE)
         scales = self.scales.view(-1, *[1] * (weight.dim() - 1))
+        self.shape = tuple(weight.shape)
         self.levels = (weight / scales).round().clamp(-_WEIGHT_LEVELS, _WEIGHT_LEVELS).to(torch.int8)
         self.zero_points = torch.zeros(weight.shape[0], dtype=torch.int32)
         self.packed: torch.Tensor | None = None
@@ -43,8 +44,13 @@ class Quantised:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the levels, as stored and as packed for the kernel; a packed tensor tells no size of its own."""
-        return self.levels.numel() * (1 if self.packed is None else 2)
+        """Memory of the levels, one byte each; a packed tensor tells no size of its own."""
+        return math.prod(self.shape)
+
+    def keep_packed(self, packed: torch.Tensor) -> torch.Tensor:
+        """Keep the levels as the kernel wants them, and in no other form."""
+        self.packed, self.levels = packed, self.levels.new_empty(0)
+        return packed
 
     def round_inputs(self, inputs: torch.Tensor) -> torch.Tensor:
         """Round finite inputs to uint8 levels. Adding half and cutting off rounds; three passes are the fewest."""
@@ -107,12 +113,13 @@ def _conv2d(  # noqa: PLR0913 - torch's own signature
     scale, zero_point = own.input_scale, own.input_zero_point
 
     def quantised(finite: torch.Tensor) -> torch.Tensor:
-        if own.packed is None:
-            own.packed = torch.ops.onednn.qconv_prepack(
-                own.levels, own.scales, scale, zero_point, *window, list(finite.shape)
+        packed = own.packed
+        if packed is None:
+            packed = own.keep_packed(
+                torch.ops.onednn.qconv_prepack(own.levels, own.scales, scale, zero_point, *window, list(finite.shape))
             )
         outputs: torch.Tensor = torch.ops.onednn.qconv2d_pointwise(
-            own.round_inputs(finite), scale, zero_point, own.packed, own.scales, own.zero_points, bias, *window,
+            own.round_inputs(finite), scale, zero_point, packed, own.scales, own.zero_points, bias, *window,
             1.0, 0, finite.dtype, "none", [], "",
         )  # fmt: skip
         return outputs
@@ -132,10 +139,11 @@ def _linear(inputs: torch.Tensor, weight: Int8Weight, bias: torch.Tensor | None 
     scale, zero_point = own.input_scale, own.input_zero_point
 
     def quantised(finite: torch.Tensor) -> torch.Tensor:
-        if own.packed is None:
-            own.packed = torch.ops.onednn.qlinear_prepack(own.levels, list(finite.shape))
+        packed = own.packed
+        if packed is None:
+            packed = own.keep_packed(torch.ops.onednn.qlinear_prepack(own.levels, list(finite.shape)))
         outputs: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            own.round_inputs(finite), scale, zero_point, own.packed, own.scales, own.zero_points, bias,
+            own.round_inputs(finite), scale, zero_point, packed, own.scales, own.zero_points, bias,
             1.0, 0, finite.dtype, "none", [], "",
         )  # fmt: skip
         return outputs
