@@ -5,9 +5,9 @@ from typing import Any
 
 from benchmarks.contestants.catalogue import CONTESTANTS
 from benchmarks.figures import choose_backlog, ratio, summarise
-from benchmarks.report.section import Section, Skipped
+from benchmarks.report.section import Section
 from benchmarks.runner.arena import Run, Variant
-from benchmarks.scenarios.scenario import Context, has_setting
+from benchmarks.scenarios.scenario import Context
 from benchmarks.workloads.specification import FRAMES, Workload
 
 COLUMNS = ("inputs", "cache", "records/s", "lowest", "highest", "x off", "agreeing", "rounds")
@@ -24,9 +24,6 @@ class Cache:
     def run(self, context: Context) -> Section:
         """See :class:`benchmarks.scenarios.scenario.Scenario`."""
         section = Section(self.name, f"the result cache: {self._workload.title}", COLUMNS)
-        if not has_setting("cache.enabled"):
-            section.skipped.append(Skipped("headrace", "this Headrace has no result cache"))
-            return section
         contestant = CONTESTANTS["headrace"]
         rate = context.capacity(self._workload, contestant)
         backlog = self._workload.ladder[0]

@@ -8,11 +8,11 @@ from typing import Any
 from benchmarks.contestants.catalogue import CONTESTANTS, Contestant
 from benchmarks.contestants.headrace_settings import OVERLAYS, merge, read_overlay
 from benchmarks.figures import corrected_latencies, percentile, summarise
-from benchmarks.report.section import Section, Skipped
+from benchmarks.report.section import Section
 from benchmarks.runner.arena import START_SECONDS
 from benchmarks.runner.open_loop import OpenLoop, open_loop
 from benchmarks.runner.processes import ContestantFailedError
-from benchmarks.scenarios.scenario import Context, has_setting
+from benchmarks.scenarios.scenario import Context
 from benchmarks.schedules import Phase, schedule_arrivals
 from benchmarks.workloads.specification import FRAMES, Workload
 
@@ -46,9 +46,6 @@ class Lanes:
         """See :class:`benchmarks.scenarios.scenario.Scenario`."""
         title = f"{URGENT_PER_SECOND:g} urgent requests/s beside a full low lane: {self._workload.title}"
         section = Section(self.name, title, COLUMNS)
-        if not has_setting("topics.priorities"):
-            section.skipped.append(Skipped("headrace", "this Headrace has no topics.priorities"))
-            return section
         bound = 2 * self._batch_ms(context) + _MARGIN_MS
         for contestant in context.pick(("headrace",)):
             for has_lanes in (True, False):

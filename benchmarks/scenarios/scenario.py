@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from benchmarks.contestants.catalogue import CONTESTANTS, Contestant, Family, select_contestants
 from benchmarks.environments.environment import EnvironmentUnavailableError
@@ -15,7 +15,6 @@ from benchmarks.runner.machine import QUIET_CORES, measure_idle_load
 from benchmarks.runner.processes import ContestantFailedError
 from benchmarks.schedules import order_of_round
 from benchmarks.workloads.specification import Workload
-from schemas.settings import Settings
 
 _Found = TypeVar("_Found")
 _CAPACITY_RUNS = 3
@@ -111,14 +110,3 @@ class Scenario(Protocol):
 
     def run(self, context: Context) -> Section:
         """Measure and report; a failing contestant is no error."""
-
-
-def has_setting(path: str) -> bool:
-    """True when this Headrace knows a setting, `group` or `group.name`: scenarios of what is not there are skipped."""
-    model: Any = Settings
-    for part in path.split("."):
-        fields: Mapping[str, Any] = getattr(model, "model_fields", {})
-        if part not in fields:
-            return False
-        model = fields[part].annotation
-    return True

@@ -45,8 +45,7 @@ class CarriedMetrics:
     def _history(self, samples: list[str]) -> list[str]:
         """The counts of earlier members that the present one does not have, under their heads."""
         lines = []
-        for head_lines in self._past_heads.values():
-            family = head_lines[-1].split()[2]
+        for family, head_lines in self._past_heads.items():
             mine = [sample for sample in samples if _family_of(sample) == family]
             if mine:
                 lines += [*head_lines, *(f"{sample} {self._past[sample]}" for sample in mine)]

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,10 +55,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def expiring(share: float) -> LoadShape:
+def expiring(share: float) -> Callable[[int], float | None]:
     """Every so many requests are sent with a deadline that has passed when they are read."""
     every = round(1 / share) if share else 0
-    return LoadShape(deadline_seconds=lambda number: 0.0 if every and number % every == 0 else None)
+    return lambda number: 0.0 if every and number % every == 0 else None
 
 
 def watch_memory(run: FaultRun, minutes: float, observed: Observed) -> None:
@@ -123,9 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             FaultRun(Rig(stack, proxy), "endurance", path, partitions=8, proxied=False, urgent=True) as run,
         ):
             run.start_worker(members=2)
-            shape = expiring(options.expiring)
-            bulk = LoadShape(options.rate, deadline_seconds=shape.deadline_seconds)
-            urgent = LoadShape(options.urgent_rate, deadline_seconds=shape.deadline_seconds)
+            deadline_seconds = expiring(options.expiring)
+            bulk = LoadShape(options.rate, deadline_seconds=deadline_seconds)
+            urgent = LoadShape(options.urgent_rate, deadline_seconds=deadline_seconds)
             with run.load(bulk) as load, run.load(urgent, topic=run.topics.requests[1]):
                 watch_memory(run, options.minutes, observed)
             clean = run.finish(drain_seconds=120).report.clean

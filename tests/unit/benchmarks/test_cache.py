@@ -21,14 +21,9 @@ class FakeArena:
         return Run(rate, 0, Agreement(10, 10, 0.0))
 
 
-def run(monkeypatch, *, has_cache):
-    monkeypatch.setattr("benchmarks.scenarios.cache.has_setting", lambda path: has_cache)
+def test_the_cache_is_compared_with_no_cache_on_unique_and_on_repeated_inputs():
     options = read_options(["--rounds", "2"], ["cache"], ["cache"])
-    return Cache().run(Context(FakeArena(), options, lambda text: None))
-
-
-def test_the_cache_is_compared_with_no_cache_on_unique_and_on_repeated_inputs(monkeypatch):
-    section = run(monkeypatch, has_cache=True)
+    section = Cache().run(Context(FakeArena(), options, lambda text: None))
     found = {(row["inputs"], row["cache"]): row["x off"] for row in section.rows}
 
     assert found == {
@@ -38,13 +33,6 @@ def test_the_cache_is_compared_with_no_cache_on_unique_and_on_repeated_inputs(mo
         ("repeated", "on"): 2.0,
     }
     assert any("90.0%" in note for note in section.notes)
-
-
-def test_without_a_cache_the_scenario_says_so(monkeypatch):
-    section = run(monkeypatch, has_cache=False)
-
-    assert not section.rows
-    assert "no result cache" in section.skipped[0].reason
 
 
 def test_a_comment_changes_the_bytes_and_not_the_picture():

@@ -5,7 +5,6 @@ import pytest
 from benchmarks.contestants.catalogue import CONTESTANTS, Family, select_contestants
 from benchmarks.environments.environment import PINS, read_pins
 from benchmarks.options import read_options
-from benchmarks.scenarios.scenario import has_setting
 from benchmarks.workloads.specification import WORKLOADS
 
 
@@ -53,12 +52,6 @@ def test_ladders_rise_and_hold_the_quick_backlog():
     for workload in WORKLOADS.values():
         assert list(workload.ladder) == sorted(set(workload.ladder))
         assert workload.quick_records in workload.ladder
-
-
-def test_a_setting_is_known_by_its_path():
-    assert has_setting("batching.max_wait_ms")
-    assert not has_setting("batching.nothing")
-    assert not has_setting("nothing.at_all")
 
 
 def test_a_quick_run_has_two_rounds_and_the_quick_scenarios(tmp_path):
