@@ -112,7 +112,8 @@ class Worker:
             recalled = parts.cache.look_up([item for item in items if item.outcome is None], now)
             parts.wait.note_arrivals(len(recalled.to_queue), now)
             self._queue(recalled)
-        parts.metrics.delivery.records_lost.inc(sum(polled.records_lost.values()))
+        if lost := sum(polled.records_lost.values()):
+            parts.metrics.delivery.records_lost.inc(lost)
         for unreadable in polled.unreadable:
             self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
         for partition, end in polled.ends.items():
@@ -132,9 +133,8 @@ class Worker:
 
     def _supersede(self, now: float) -> None:
         """When more waits than fits the free slots, answer what is out of date in its stream."""
-        parts = self._p
-        room = parts.pool.count_free_slots() * parts.settings.batching.max_batch_size
-        if parts.live_streams is None or len(parts.batcher) <= room:
+        parts, batching = self._p, self._p.settings.batching
+        if not parts.live_streams or len(parts.batcher) <= parts.pool.count_free_slots() * batching.max_batch_size:
             return
         for item in parts.live_streams.take_superseded():
             parts.batcher.discard(item)

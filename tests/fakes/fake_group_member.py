@@ -20,6 +20,7 @@ class FakeGroupMember:
         self.is_member = True
         self.left = False
         self.unreadable: list[UnreadableBatch] = []
+        self.records_lost: dict[PartitionKey, int] = {}
         self.sought: list[tuple[PartitionKey, int]] = []
         self.waits: list[float] = []
 
@@ -44,8 +45,8 @@ class FakeGroupMember:
 
     def poll(self, max_records: int, wait_seconds: float) -> Polled:
         self.waits.append(wait_seconds)
-        polled = Polled(unreadable=self.unreadable)
-        self.unreadable = []
+        polled = Polled(unreadable=self.unreadable, records_lost=self.records_lost)
+        self.unreadable, self.records_lost = [], {}
         for key, start in self.position.items():
             if key in self.paused:
                 continue

@@ -294,6 +294,14 @@ def test_an_unreadable_batch_is_stepped_over_with_a_dead_letter_for_each_record(
     assert rig.settlement.committed == {P0: 6}
 
 
+def test_records_that_retention_deleted_are_counted_once() -> None:
+    rig = Rig()
+    rig.member.assign(P0, P1)
+    rig.member.records_lost = {P0: 3, P1: 4}
+    rig.turn(3)
+    assert rig.parts.metrics.delivery.records_lost._value.get() == 7
+
+
 def test_at_least_once_commits_through_the_member_after_the_outcomes_are_safe() -> None:
     rig = Rig(at_least_once=True)
     rig.settlement.auto = False
