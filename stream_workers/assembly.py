@@ -45,15 +45,13 @@ def build_parts(
     """Put the parts of one member together. `slot` is its identity in the group and in transactions."""
     exactly_once = settings.worker.delivery is Delivery.EXACTLY_ONCE
     writer: OutcomeWriter = (TransactionalWriter if exactly_once else IdempotentWriter)(settings, slot)
-    encoder = OutcomeEncoder(settings, slot, facts.partition_counts)
-    batching = settings.batching
-    wait = choose_wait(settings)
+    batching, wait = settings.batching, choose_wait(settings)
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
         settlement=Settlement(
             writer,
-            encoder.encode,
+            OutcomeEncoder(settings, slot, facts.partition_counts).encode,
             pace=CommitPace(settings.worker.commit_interval_ms / 1000),
             hold_seconds=settings.worker.transaction_timeout_ms / 2000,
         ),
@@ -77,10 +75,16 @@ def build_parts(
     )
     if settings.cache.enabled:
         parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
-    parts.metrics.member.retirements.set_function(lambda: writer.retirements)
-    parts.metrics.member.fenced.set_function(lambda: parts.ledger.fenced)
-    parts.metrics.member.breaker.set_function(lambda: parts.breaker.is_open)
+    _observe(parts, writer)
     return parts
+
+
+def _observe(parts: WorkerParts, writer: OutcomeWriter) -> None:
+    """Let the gauges of a member ask the parts that know."""
+    gauges = parts.metrics.member
+    gauges.retirements.set_function(lambda: writer.retirements)
+    gauges.fenced.set_function(lambda: parts.ledger.fenced)
+    gauges.breaker.set_function(lambda: parts.breaker.is_open)
 
 
 def lane_limits(settings: Settings) -> dict[int, BatchLimits]:

@@ -13,7 +13,7 @@ from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 
 if TYPE_CHECKING:
-    from producers.batch_progress import Progress
+    from producers.batch_progress import Progress, Summary
 
 
 PLAIN_PROGRESS_SECONDS = 10.0
@@ -64,9 +64,14 @@ def batch(  # noqa: PLR0913 - one parameter per option
         stall_seconds=stall_timeout,
         restart=restart,
     )
+    _run(lambda on_progress: BatchJob(settings, options, on_progress=on_progress).run())
+
+
+def _run(job: "Callable[[Callable[[Progress], None]], Summary]") -> None:
+    """Show the job's progress, print what came of it, and leave with the exit code that it deserves."""
     try:
         with _shown() as on_progress:
-            summary = BatchJob(settings, options, on_progress=on_progress).run()
+            summary = job(on_progress)
     except KeyboardInterrupt:
         typer.echo("interrupted; run the same command again (without --restart) to go on", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None

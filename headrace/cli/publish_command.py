@@ -12,6 +12,7 @@ import typer
 from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
+from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,6 +46,14 @@ class _Choice:
     column: str | None
 
 
+@dataclass(frozen=True)
+class _Pace:
+    fps: float | None
+    """Items per second and stream; None: as fast as possible."""
+    limit: int | None
+    """Items per stream."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("publish")(publish)
@@ -70,29 +79,40 @@ def publish(  # noqa: PLR0913 - one parameter per option
     column: Annotated[str | None, typer.Option(help="Parquet column to send instead of the whole row.")] = None,
 ) -> None:
     """Publish requests and report what was written. Exits 1 when anything failed."""
+    settings = load_settings(config, os.environ)
+    opened = _open_sources(_Choice(kind, sources, settings.limits.payload_bytes, quality, id_column, column), streams)
+    keyed = kind is Kind.VIDEO or len(opened) > 1
+    deadline = None if deadline_ms is None else deadline_ms / 1000
+
+    def attribute(stream: str, item: "Item") -> "Attributes":
+        return {
+            "key": key or (stream if keyed else None),
+            "sequence": item.sequence,
+            "deadline_seconds": deadline,
+        }
+
+    _publish(settings, topic or settings.topics.requests[0], opened, attribute, _Pace(fps, limit))
+
+
+def _publish(
+    settings: Settings,
+    topic: str,
+    opened: "Mapping[str, Callable[[], Source]]",
+    attribute: "Callable[[str, Item], Attributes]",
+    pace: _Pace,
+) -> None:
+    """Send every item of every stream, print what was written, and leave with the exit code that it deserves."""
     from producers.kafka_publisher import Publisher, PublisherOptions  # noqa: PLC0415 - keeps --help instant
     from producers.record_size import SizeLimits  # noqa: PLC0415
     from producers.sources.streams import StreamRunner  # noqa: PLC0415
 
-    settings = load_settings(config, os.environ)
-    limits = settings.limits
-    choice = _Choice(kind, sources, limits.payload_bytes, quality, id_column, column)
-    opened = _open_sources(choice, streams)
-    keyed = kind is Kind.VIDEO or len(opened) > 1
-    deadline = None if deadline_ms is None else deadline_ms / 1000
     interrupted = False
-    options = PublisherOptions(limits=SizeLimits.of(limits))
-    with Publisher(settings.kafka, topic or settings.topics.requests[0], options=options) as publisher:
+    with Publisher(settings.kafka, topic, options=PublisherOptions(limits=SizeLimits.of(settings.limits))) as publisher:
 
         def send(stream: str, item: "Item") -> None:
-            attributes: Attributes = {
-                "key": key or (stream if keyed else None),
-                "sequence": item.sequence,
-                "deadline_seconds": deadline,
-            }
-            publisher.publish(item.payload, content_type=item.content_type, **attributes)
+            publisher.publish(item.payload, content_type=item.content_type, **attribute(stream, item))
 
-        runner = StreamRunner(opened, send, fps=fps, limit=limit)
+        runner = StreamRunner(opened, send, fps=pace.fps, limit=pace.limit)
         try:
             _run_live(runner.run, runner.reports, publisher)
         except KeyboardInterrupt:

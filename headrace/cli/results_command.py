@@ -55,9 +55,7 @@ def results(  # noqa: PLR0913 - one parameter per option
     from producers.result_reader import ResultReader  # noqa: PLC0415
 
     settings = load_settings(config, os.environ)
-    begin: Literal["latest", "earliest"] = "latest" if follow else "earliest"
-    if start is not None:
-        begin = "latest" if start is From.LATEST else "earliest"
+    begin = _begin(start, follow=follow)
     wanted = set(ids or ())
     deadline = None if timeout is None else time.monotonic() + timeout
     show = _printer(output)
@@ -82,6 +80,12 @@ def results(  # noqa: PLR0913 - one parameter per option
         raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
     if ids and not all_ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _begin(start: From | None, *, follow: bool) -> Literal["latest", "earliest"]:
+    if start is None:
+        return "latest" if follow else "earliest"
+    return "latest" if start is From.LATEST else "earliest"
 
 
 def _read(reader: "ResultReader", *, follow: bool, deadline: float | None) -> "Iterator[Outcome]":
