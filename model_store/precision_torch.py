@@ -9,7 +9,7 @@ import torch
 from model_store.int8_weight import Int8Weight, int8_weights
 from model_store.precision_plan import PrecisionPlan, int8_layers
 from schemas.errors import ConfigurationError, ManifestError
-from schemas.precision import LayerPrecision
+from schemas.precision import REDUCED_PRECISIONS, LayerPrecision
 
 DTYPES: Mapping[LayerPrecision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -67,7 +67,7 @@ def check_host(precisions: Sequence[LayerPrecision], device: str, found: Mapping
 
 def runnable_precisions(device: str) -> list[LayerPrecision]:
     """The precisions other than fp32 that this host can run, sorted by name."""
-    return [precision for precision in sorted({*DTYPES, "int8"} - {"fp32"}) if _can_run(precision, device)]
+    return [precision for precision in REDUCED_PRECISIONS if _can_run(precision, device)]
 
 
 def _can_run(precision: LayerPrecision, device: str) -> bool:

@@ -8,6 +8,7 @@ Precision = Literal["fp32", "bf16", "fp16", "int8", "mixed"]
 LayerPrecision = Literal["fp32", "bf16", "fp16", "int8"]
 
 LAYER_PRECISIONS: tuple[LayerPrecision, ...] = get_args(LayerPrecision)
+REDUCED_PRECISIONS = tuple(precision for precision in LAYER_PRECISIONS if precision != "fp32")
 MAX_PLAN_ENTRIES = 4096
 MAX_PATH_CHARS = 256
 _LARGEST = 1e38

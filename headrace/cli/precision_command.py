@@ -14,7 +14,7 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.progress import show_progress
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
-from schemas.precision import LAYER_PRECISIONS, LayerPrecision
+from schemas.precision import REDUCED_PRECISIONS, LayerPrecision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,14 +90,13 @@ def _write(path: Path, report: "Report") -> None:
 
 
 def _find_version(store: "ModelStore", model: str, settings: "Settings") -> "ResolvedVersion":
+    from model_store.version_choice import choose_only_version  # noqa: PLC0415 - quick --help
+
     name, _, version = model.partition("@")
     if not version and name == settings.model.name:
         version = settings.model.version or ""
     if not version:
-        versions = [found for _, found in store.list_versions(name)]
-        if len(versions) != 1:
-            raise ConfigurationError(f"{name}: say which version as {name}@VERSION: {', '.join(versions) or 'none'}")
-        version = versions[0]
+        version = choose_only_version(store, name)
     return store.verify(name, version)
 
 
@@ -108,12 +107,11 @@ def _chosen(text: str | None, settings: "Settings") -> list[LayerPrecision]:
     device = settings.model.device
     if text is None:
         return runnable_precisions(device)
-    small: list[LayerPrecision] = [known for known in LAYER_PRECISIONS if known != "fp32"]
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
-        if name not in small:
-            raise ConfigurationError(f"--precisions {name!r} is not one of {', '.join(small)}")
-    chosen = [known for known in small if known in wanted]
+        if name not in REDUCED_PRECISIONS:
+            raise ConfigurationError(f"--precisions {name!r} is not one of {', '.join(REDUCED_PRECISIONS)}")
+    chosen: list[LayerPrecision] = [known for known in REDUCED_PRECISIONS if known in wanted]
     check_host(chosen, device)
     return chosen
 

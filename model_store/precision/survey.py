@@ -170,12 +170,10 @@ class Survey:
         return compare(reference, found, is_classifier=self._is_classifier)
 
     def _assemble(self, chosen: Mapping[str, LayerPrecision]) -> PrecisionPlan:
-        layers: dict[str, LayerPrecision] = {}
-        layers.update((unit, precision) for unit, precision in chosen.items() if precision != "fp32")
-        for path in self._unseen:
-            if any(precision == "int8" and f"{path}.".startswith(f"{unit}.") for unit, precision in layers.items()):
-                layers[path] = "fp32"
+        layers = {unit: precision for unit, precision in chosen.items() if precision != "fp32"}
         plan = PrecisionPlan("mixed" if layers else "fp32", layers)
+        unseen: dict[str, LayerPrecision] = {path: "fp32" for path in self._unseen if plan.is_int8(path)}
+        plan = replace(plan, layers=layers | unseen)
         return replace(plan, ranges={path: ends for path, ends in self._ranges.items() if plan.is_int8(path)})
 
 

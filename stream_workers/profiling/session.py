@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model_store.store import ModelStore
+from model_store.version_choice import choose_only_version
 from schemas.errors import ConfigurationError
 from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
@@ -37,10 +38,7 @@ def find_versions(settings: Settings, asked: Sequence[str]) -> list[str]:
     store, name = ModelStore(settings.store.root), settings.model.name
     wanted = list(dict.fromkeys(asked)) or ([settings.model.version] if settings.model.version else [])
     if not wanted:
-        wanted = [version for _, version in store.list_versions(name)]
-        if len(wanted) != 1:
-            there = ", ".join(wanted) or "none"
-            raise ConfigurationError(f"which version of {name}? MODEL@VERSION says it; in {store.root}: {there}")
+        wanted = [choose_only_version(store, name)]
     for version in wanted:
         store.resolve(name, version)
     return wanted

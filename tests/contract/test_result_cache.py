@@ -133,7 +133,7 @@ def every_subclass(root: type) -> Iterator[type]:
         yield from every_subclass(subclass)
 
 
-def test_every_error_of_the_client_istranslated() -> None:
+def test_every_error_of_the_client_is_translated() -> None:
     kinds = [kind for kind in every_subclass(redis.RedisError) if kind.__module__.startswith("redis.")]
     for kind in (*kinds, ConnectionResetError, TimeoutError):
         error = kind.__new__(kind)

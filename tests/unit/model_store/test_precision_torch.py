@@ -7,22 +7,14 @@ import torch
 
 from model_store.int8_weight import Int8Weight, Quantised, count_float_records
 from model_store.precision_plan import PrecisionPlan
-from model_store.precision_torch import apply_precision, cast_floats, check_host, find_quantisable
+from model_store.precision_torch import apply_precision, cast_floats, check_host, find_quantisable, runnable_precisions
 from schemas.errors import ConfigurationError, ManifestError
 
 EVERY_CPU = {"avx512_bf16": True, "avx512_fp16": True, "avx512_vnni": True}
 
 
-def can_run(precision: Any) -> bool:
-    try:
-        check_host([precision], "cpu")
-    except ConfigurationError:
-        return False
-    return True
-
-
 def on_cpus_with(precision: str) -> Any:
-    return pytest.mark.skipif(not can_run(precision), reason=f"this CPU has no {precision}")
+    return pytest.mark.skipif(precision not in runnable_precisions("cpu"), reason=f"this CPU has no {precision}")
 
 
 class PaddedConv(torch.nn.Conv2d):

@@ -1,12 +1,35 @@
 """Builders with defaults: a test names only what it varies."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from schemas.records import JSON, Request, Timings
+from schemas.settings import LimitSettings
 from stream_workers.batching.work import Answer, ServedVersion, WorkItem
+from stream_workers.links.messages import LoadOrder
 
 VERSION = ServedVersion("m", "v1", 1)
 TIMINGS = Timings(1.0, 2.0, 4)
+
+
+def load_order(**varied: Any) -> LoadOrder:
+    base = LoadOrder(
+        version=VERSION,
+        store_root="/store",
+        cache_dir="/cache",
+        cache_bytes=1,
+        classes={"c": "x:Y"},
+        device="cpu",
+        threads=1,
+        non_finite="reject",
+        limits=LimitSettings().model_dump_json().encode(),
+        max_batch_size=4,
+        slots=2,
+        slot_bytes=100,
+    )
+    return msgspec.structs.replace(base, **varied)
 
 
 def request(

@@ -19,11 +19,10 @@ from model_store.store import ModelStore, ResolvedVersion
 from model_store.torch_loader import load_model, save_state
 from schemas.errors import ManifestError
 from schemas.records import NPY
-from schemas.settings import LimitSettings
 from stream_workers.batching.work import ServedVersion
-from stream_workers.links.messages import LoadOrder
 from stream_workers.pipeline.model_loading import WarmModel, load_warm
 from tests.unit.model_store.builders import npy_of
+from tests.unit.stream_workers.builders import load_order
 
 RANGES = {"0": (-5.0, 5.0), "2": (0.0, 3.0), "4": (0.0, 3.0)}
 BF16 = PrecisionPlan("bf16")
@@ -47,18 +46,12 @@ def warm(tmp_path: Path, version: str, plan: PrecisionPlan) -> Iterator[WarmMode
     """A version as the model process of a worker has it: published, ordered, fetched through the cache, warmed up."""
     store = ModelStore(tmp_path / "store")
     publish(store, version, plan)
-    order = LoadOrder(
+    order = load_order(
         version=ServedVersion("m", version, 1),
         store_root=str(store.root),
         cache_dir=str(tmp_path / "cache"),
         cache_bytes=1 << 30,
         classes=CLASSES,
-        device="cpu",
-        threads=1,
-        non_finite="reject",
-        limits=LimitSettings().model_dump_json().encode(),
-        max_batch_size=4,
-        slots=2,
         slot_bytes=1 << 16,
     )
     loaded = load_warm(order)
