@@ -71,8 +71,12 @@ class ServiceProcess:
         self._forget()
 
     def pause(self) -> None:
-        """Freeze the process: its connections stay open and nothing answers."""
+        """Freeze the process: its connections stay open and nothing answers once this returns."""
         self._signal(signal.SIGSTOP)
+        if self.is_alive():
+            # A signal is only sent by then: threads on other cores answer on until the whole process has stopped.
+            # The state is left to be waited for, so that an ended process is still collected by its owner.
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused process go on."""
