@@ -15,4 +15,4 @@ with contextlib.suppress(KeyboardInterrupt), reading as reader:
         if isinstance(outcome, DeadLetter):
             print(outcome.request_id, "refused:", outcome.error.code, outcome.error.message)
         else:
-            print(outcome.request_id, outcome.version, bytes(outcome.output or b"expired").decode())
+            print(outcome.request_id, outcome.version, outcome.status, outcome.answer)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from model_store.jpeg_header import read_jpeg_header, read_orientation
-from model_store.png_header import read_png_size
+from model_store.png_header import check_png_is_whole, read_png_header
 from schemas.errors import InvalidInputError, PayloadTooLargeError, scrub
 
 JPEG_MAGIC = b"\xff\xd8\xff"
@@ -95,8 +95,9 @@ def _decode_fast(data: Bytes, size: tuple[int, int], hint: tuple[int, int] | Non
 
 
 def _decode_png(data: Bytes, max_pixels: int) -> Pixels:
-    width, height = read_png_size(data)
-    _check_size(width, height, max_pixels)
+    header = read_png_header(data)
+    _check_size(header.width, header.height, max_pixels)
+    check_png_is_whole(data)
     pixels, orientation = _decode_with_pillow(data, "PNG", max_pixels, None)
     return pixels if orientation == 1 else turn_upright(pixels, orientation)
 
@@ -112,7 +113,10 @@ def _decode_with_pillow(data: Bytes, kind: str, max_pixels: int, hint: tuple[int
                 if hint is not None:
                     image.draft("RGB", (hint[1], hint[0]))
                 image.load()
-                return _to_rgb(image), _png_orientation(image) if kind == "PNG" else 1
+                if kind == "JPEG":
+                    return _to_rgb(image), 1
+                _scale_clear_value(image, read_png_header(data).depth)
+                return _to_rgb(image), _png_orientation(image)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise PayloadTooLargeError(scrub(str(error), limit=200)) from None
     except _PILLOW_ERRORS as error:
@@ -122,6 +126,18 @@ def _decode_with_pillow(data: Bytes, kind: str, max_pixels: int, hint: tuple[int
 def _png_orientation(image: Image.Image) -> int:
     exif = image.info.get("exif")
     return read_orientation(exif.removeprefix(b"Exif\0\0")) if isinstance(exif, bytes) else 1
+
+
+def _scale_clear_value(image: Image.Image, depth: int) -> None:
+    """Bring the colour that stands for transparent to the 8 bits that Pillow has brought the samples to.
+
+    It leaves that one as stored: with gray of 2 or 4 bits, and with colour of 16, of which it keeps the upper half.
+    """
+    clear = image.info.get("transparency")
+    if image.mode == "L" and isinstance(clear, int) and depth in (2, 4):
+        image.info["transparency"] = clear * 255 // (2**depth - 1)
+    elif image.mode == "RGB" and isinstance(clear, tuple) and depth == 16:
+        image.info["transparency"] = tuple(value >> 8 for value in clear)
 
 
 def _to_rgb(image: Image.Image) -> Pixels:

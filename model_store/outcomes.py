@@ -20,7 +20,7 @@ class ModelStageError(ModelFailureError):
     """The model failed on this batch as a whole. With more than one record in it, the guilty one is not known yet."""
 
     def __init__(self, stage: Stage, cause: BaseException) -> None:
-        super().__init__(f"{stage.value}: {type(cause).__name__}: {scrub(str(cause))}")
+        super().__init__(f"{stage.value}: {describe_failure(cause)}")
         self.stage = stage
         self.cause_class = type(cause).__name__
         if isinstance(cause, MemoryError) or "OutOfMemory" in self.cause_class:
@@ -29,7 +29,12 @@ class ModelStageError(ModelFailureError):
 
 def refuse(stage: Stage, error: BaseException) -> RecordError:
     """Describe `error` as the fault of one record: its own code when it is one of ours, else a model failure."""
-    code = error.code if isinstance(error, PipelineError) else ModelFailureError.code
-    if isinstance(error, MemoryError):
-        code = "model_out_of_memory"
-    return RecordError(stage, code, type(error).__name__, scrub(str(error) or type(error).__name__))
+    if isinstance(error, PipelineError):
+        return RecordError(stage, error.code, type(error).__name__, scrub(str(error)))
+    code = "model_out_of_memory" if isinstance(error, MemoryError) else ModelFailureError.code
+    return RecordError(stage, code, type(error).__name__, describe_failure(error))
+
+
+def describe_failure(error: BaseException) -> str:
+    """Spell an error that is not ours: its class too, for the text alone may be as short as the name of a key."""
+    return scrub(f"{type(error).__name__}: {error}".removesuffix(": "))

@@ -15,6 +15,8 @@ from schemas.records import JSON, NPY
 from schemas.settings import LimitSettings
 
 DEFAULT_LIMITS = LimitSettings()
+_KINDS = {"b": "booleans", "c": "complex numbers", "U": "text", "O": "null, an object or a longer number"}
+"""What the kinds of numpy arrays are called, for people."""
 
 
 class Payload:
@@ -67,16 +69,34 @@ class Payload:
             raise InvalidInputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from None
 
     def numbers(self) -> npt.NDArray[np.float32]:
-        """The numbers of an `.npy` or JSON payload as float32, in the shape they came in."""
-        value = self.json() if self.content_type == JSON else self.array()
-        try:
-            array = np.asarray(value)
-        except ValueError:
-            raise InvalidInputError("the numbers do not form a rectangle") from None
+        """The numbers of an `.npy` or JSON payload as float32, in the shape they came in. Booleans are no numbers."""
+        array = self._json_array() if self.content_type == JSON else self._npy_array()
         if array.dtype.kind not in "iuf":
-            raise InvalidInputError(f"numbers are needed, not {array.dtype}")
+            raise InvalidInputError(
+                f"numbers of at most 64 bits are needed, not {_KINDS.get(array.dtype.kind, 'this')}"
+            )
         with np.errstate(over="ignore"):
             return array.astype(np.float32, copy=False)
+
+    def _json_array(self) -> npt.NDArray[Any]:
+        value, text = self.json(), bytes(self.data)
+        if b"true" in text or b"false" in text:
+            # An array would silently make ones and zeros of them as soon as there is a number among them.
+            raise InvalidInputError("numbers are needed: this JSON text holds true, false or a string")
+        try:
+            return np.asarray(value)
+        except ValueError:
+            raise InvalidInputError("the numbers do not form a rectangle") from None
+
+    def _npy_array(self) -> npt.NDArray[Any]:
+        try:
+            return self.array()
+        except InvalidInputError as error:
+            if self.content_type == NPY:
+                raise
+            raise InvalidInputError(
+                f"numbers are needed as {NPY} or {JSON}; this payload is taken as {self.content_type} and is {error}"
+            ) from None
 
 
 def stack_payloads(payloads: Sequence[Payload]) -> npt.NDArray[Any] | None:

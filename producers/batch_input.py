@@ -20,8 +20,13 @@ class BatchInput:
     options: RowOptions
 
     def count(self) -> int:
-        """Count the rows. Raises ConfigurationError when the input cannot be read."""
-        return len(list_images(self.path)) if self.path.is_dir() else count_rows(self.path, self.options)
+        """Count the rows. Raises ConfigurationError when the input cannot be read or has no such columns."""
+        if not self.path.is_dir():
+            return count_rows(self.path, self.options)
+        column = self.options.id_column or self.options.payload_column
+        if column is not None:
+            raise ConfigurationError(f"batch input {self.path}: no column {column}; a folder of images has none")
+        return len(list_images(self.path))
 
     def read(self) -> Source:
         """Yield the rows; `sequence` is the row number."""

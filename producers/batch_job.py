@@ -63,7 +63,7 @@ class BatchJob:
         """
         started = self._clock()
         output = self._options.output
-        check_output(output)
+        check_output(output, (self.journal_path, rejects_path(output)), self._options.input)
         if output.exists() and not self.journal_path.exists() and not self._options.restart:
             raise ConfigurationError(f"output {output} exists already; use --restart to replace it")
         rows, fingerprint = self._input.count(), self._input.fingerprint()

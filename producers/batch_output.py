@@ -1,7 +1,7 @@
 """What a batch job leaves behind: its answers in input order, and the rows without one in a file beside them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -30,12 +30,18 @@ def rejects_path(output: Path) -> Path:
     return output.with_name(output.stem + ".rejects.jsonl")
 
 
-def check_output(output: Path) -> None:
-    """Raise ConfigurationError when the output cannot be written there or in that format."""
+def check_output(output: Path, beside: Sequence[Path], source: Path) -> None:
+    """Raise ConfigurationError when the output cannot be written there or in that format.
+
+    Neither it nor a file written `beside` it may be the input: by any path or link, that would be the end of it.
+    """
     if output.suffix.lower() not in (".jsonl", ".ndjson", ".parquet"):
         raise ConfigurationError(f"output {output}: answers are written to .jsonl or .parquet")
     if not output.parent.is_dir():
         raise ConfigurationError(f"output {output}: {output.parent} is not a folder")
+    for path in (output, *beside):
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ConfigurationError(f"output {output}: {path} is the input {source}; name another output")
 
 
 def write_output(answers: Iterable[Answer], output: Path) -> None:

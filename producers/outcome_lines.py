@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from producers.outcomes import Outcome
+from schemas.errors import one_line
 from schemas.records import Position, Result
 
 COLUMNS = (("id", 36), ("status", 9), ("model", 18), ("ms", 7), ("at", 30), ("answer", 60))
@@ -42,7 +43,7 @@ def outcome_line(outcome: Outcome) -> bytes:
 
 
 def outcome_cells(outcome: Outcome) -> tuple[str, ...]:
-    """Spell an outcome as the cells of a table row."""
+    """Spell an outcome as the cells of a table row, fit for a terminal whatever their sender put into them."""
     if isinstance(outcome, Result):
         status, milliseconds = str(outcome.status), f"{outcome.timings.queue_ms + outcome.timings.model_ms:.1f}"
         answer = "" if outcome.output is None else bytes(outcome.output).decode(errors="replace")
@@ -50,7 +51,7 @@ def outcome_cells(outcome: Outcome) -> tuple[str, ...]:
         status, milliseconds = "rejected", ""
         answer = f"{outcome.error.code}: {outcome.error.message}"
     model = f"{outcome.model}:{outcome.version}" if outcome.model else ""
-    return outcome.request_id, status, model, milliseconds, str(outcome.source), answer
+    return tuple(map(one_line, (outcome.request_id, status, model, milliseconds, str(outcome.source), answer)))
 
 
 def is_ok(outcome: Outcome) -> bool:

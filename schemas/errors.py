@@ -10,7 +10,8 @@
     │   ├── EnvelopeError             dead-letter headers, schema version, content type
     │   ├── PayloadTooLargeError      dead-letter a size, pixel or element limit, checked before allocation
     │   ├── InvalidInputError         dead-letter the payload cannot become a model input
-    │   └── InvalidOutputError        dead-letter the model's answer for this record cannot be sent
+    │   ├── InvalidOutputError        dead-letter the model's answer for this record cannot be sent
+    │   └── UnreadableBatchError      dead-letter the record lies in a batch that cannot be unpacked
     ├── ModelFailureError             dead-letter the model raised, died or hung on this record alone
     ├── ModelStoreError               stop        a version is missing, altered, unsafe or half there
     │   ├── UnsafeNameError           stop
@@ -34,7 +35,8 @@ import re
 
 MAX_MESSAGE_CHARS = 1000
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Control characters of both halves, and those that turn the direction of writing; tab and line feed are left.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Disposition(enum.Enum):
@@ -104,6 +106,12 @@ class InvalidOutputError(InvalidRecordError):
     """The model's answer for this record cannot be sent: not finite, not serialisable, or too large."""
 
     code = "invalid_output"
+
+
+class UnreadableBatchError(InvalidRecordError):
+    """The record lies in a batch that cannot be unpacked within the limits; it and its like are stepped over."""
+
+    code = "unreadable_batch"
 
 
 class ModelFailureError(PipelineError):
@@ -200,3 +208,8 @@ def scrub(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
     """
     text = _CONTROL.sub(" ", _ADDRESS.sub("0x…", text))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    """Make foreign text fit for one line of a terminal: a control character could colour, move or hide the rest."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\n", " ").replace("\t", " "))

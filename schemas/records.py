@@ -5,6 +5,7 @@ are what a reader or writer holds; :mod:`schemas.headers` turns them into header
 """
 
 import enum
+from typing import Any
 
 import msgspec
 
@@ -95,7 +96,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: bytes | None
     status: Status
     output: msgspec.Raw | None
-    """The model's answer as JSON text, None unless the status is ok; `msgspec.json.decode(result.output)` reads it."""
+    """The model's answer as JSON text, None unless the status is ok."""
     source: Position
     timings: Timings
     model: str
@@ -104,6 +105,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str
     position: Position
     """Where the result itself lies."""
+
+    @property
+    def answer(self) -> Any:
+        """The model's answer as a value, read from `output` at every look; None unless the status is ok."""
+        return None if self.output is None else msgspec.json.decode(self.output)
 
 
 class Stage(enum.StrEnum):

@@ -2,7 +2,7 @@
 
 import structlog
 
-from schemas.errors import InvalidRecordError, PipelineError
+from schemas.errors import PipelineError, UnreadableBatchError
 from schemas.records import BYTES, Request, Stage
 from stream_workers.batching.intake import RECORD_OVERHEAD_BYTES, refusal
 from stream_workers.batching.work import WorkItem
@@ -13,12 +13,6 @@ MAX_DEAD_LETTERS = 1000
 """One dead letter per record up to this many; a longer batch is answered by its last ones, which name the range."""
 
 _log = structlog.get_logger("worker")
-
-
-class UnreadableBatchError(InvalidRecordError):
-    """The record lies in a batch that cannot be unpacked within the limits."""
-
-    code = "unreadable_batch"
 
 
 def step_over(unreadable: UnreadableBatch, parts: WorkerParts, now: float) -> list[WorkItem]:

@@ -8,6 +8,7 @@ import typer
 
 from headrace.cli.exit_codes import ExitCode
 from schemas.configuration import load_settings
+from schemas.errors import one_line
 
 if TYPE_CHECKING:
     from schemas.records import DeadLetter
@@ -39,7 +40,7 @@ def replay(
 
     def show(letter: "DeadLetter", obstacle: str | None) -> None:
         verdict = f"skipped: {obstacle}" if obstacle else "would be sent" if dry_run else "sent"
-        typer.echo(f"{letter.request_id} ({letter.error.code}) to {letter.source.topic}: {verdict}")
+        typer.echo(f"{one_line(letter.request_id)} ({letter.error.code}) to {letter.source.topic}: {verdict}")
 
     wanted = ReplayFilter(ids=frozenset(ids or ()), codes=frozenset(codes or ()), source_topic=topic)
     settings = load_settings(config, os.environ)

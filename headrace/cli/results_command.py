@@ -50,36 +50,54 @@ def results(  # noqa: PLR0913 - one parameter per option
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many outcomes.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many seconds.")] = None,
 ) -> None:
-    """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come."""
-    from producers.outcome_lines import is_ok  # noqa: PLC0415 - keeps --help instant
-    from producers.result_reader import ResultReader  # noqa: PLC0415
+    """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come.
+
+    --id with --timeout waits so long for those that are not there yet.
+    """
+    from producers.result_reader import ResultReader  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
     begin = _begin(start, follow=follow)
-    wanted = set(ids or ())
     deadline = None if timeout is None else time.monotonic() + timeout
-    show = _printer(output)
-    all_ok = True
-    printed = 0
+    tally = _Tally(set(ids or ()), count)
+    waits = follow or (bool(ids) and timeout is not None)
     try:
         with ResultReader(settings.kafka, settings.topics.results, settings.topics.dead_letters, start=begin) as reader:
-            for outcome in _read(reader, follow=follow, deadline=deadline):
-                if ids and outcome.request_id not in wanted:
-                    continue
-                wanted.discard(outcome.request_id)
-                show(outcome)
-                printed += 1
-                all_ok = all_ok and is_ok(outcome)
-                if printed == count or (ids and not wanted):
-                    break
+            tally.show(_read(reader, follow=waits, deadline=deadline), _printer(output))
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    if not printed and not ids:
-        typer.echo(f"no outcome in {settings.topics.results} or {settings.topics.dead_letters} yet", err=True)
-    if wanted:
-        raise UnavailableError(f"no outcome of {', '.join(sorted(wanted))} was found")
-    if ids and not all_ok:
+    if not tally.printed and not ids:
+        where, new = f"{settings.topics.results} or {settings.topics.dead_letters}", begin == "latest"
+        typer.echo(f"no {'new ' if new else ''}outcome in {where}{'' if new else ' yet'}", err=True)
+    if tally.wanted:
+        raise UnavailableError(f"no outcome of {', '.join(sorted(tally.wanted))} was found")
+    if ids and not tally.all_ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+class _Tally:
+    """Prints the outcomes that are asked for and keeps count."""
+
+    def __init__(self, ids: set[str], count: int | None) -> None:
+        self._only = frozenset(ids)
+        self._count = count
+        self.wanted = ids
+        self.printed = 0
+        self.all_ok = True
+
+    def show(self, outcomes: "Iterator[Outcome]", show: "Callable[[Outcome], None]") -> None:
+        """Go on until the outcomes end, or enough of them were printed, or every id was met."""
+        from producers.outcome_lines import is_ok  # noqa: PLC0415 - keeps --help instant
+
+        for outcome in outcomes:
+            if self._only and outcome.request_id not in self._only:
+                continue
+            self.wanted.discard(outcome.request_id)
+            show(outcome)
+            self.printed += 1
+            self.all_ok = self.all_ok and is_ok(outcome)
+            if self.printed == self._count or (self._only and not self.wanted):
+                return
 
 
 def _begin(start: From | None, *, follow: bool) -> Literal["latest", "earliest"]:
@@ -90,7 +108,10 @@ def _begin(start: From | None, *, follow: bool) -> Literal["latest", "earliest"]
 
 def _read(reader: "ResultReader", *, follow: bool, deadline: float | None) -> "Iterator[Outcome]":
     if not follow:
-        yield from reader.read_to_end()
+        for outcome in reader.read_to_end():
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+            yield outcome
         return
     while deadline is None or time.monotonic() < deadline:
         left = 0.5 if deadline is None else max(0.0, min(0.5, deadline - time.monotonic()))

@@ -59,7 +59,8 @@ def check(config: Config = None) -> None:
     set_up_logs(settings.log)
     typer.echo("OK settings")
     check_outside(settings)
-    typer.echo(f"OK kafka {settings.kafka.bootstrap}, topics {', '.join(settings.topics.requests)}")
+    topics = (*settings.topics.requests, settings.topics.results, settings.topics.dead_letters)
+    typer.echo(f"OK kafka {settings.kafka.bootstrap}, topics {', '.join(topics)}")
     version = _find_version(settings)
     loaded = check_model(settings, version, os.environ)
     typer.echo(f"OK model {version.model} {version.version}, loaded in {loaded.load_seconds:.1f} s")
@@ -67,20 +68,33 @@ def check(config: Config = None) -> None:
 
 def _find_version(settings: Settings) -> "ServedVersion":
     """Return the version that a worker would begin with. Raises UnavailableError or ConfigurationError."""
-    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
-    from stream_workers.batching.work import ServedVersion  # noqa: PLC0415
+    from stream_workers.batching.work import ServedVersion  # noqa: PLC0415 - keeps --help instant
 
-    name = settings.model.name
-    if settings.model.version is not None:
-        return ServedVersion(name, settings.model.version, 0)
+    name, pinned = settings.model.name, settings.model.version
     if not settings.redis.url.get_secret_value():
-        raise ConfigurationError("neither model.version nor redis.url is set: nothing says which version to serve")
-    timeline = LiveVersions(settings.redis).read(name)
-    if timeline is None or not timeline.entries:
+        if pinned is None:
+            raise ConfigurationError("neither model.version nor redis.url is set: nothing says which version to serve")
+        return ServedVersion(name, pinned, 0)
+    active = _find_active(settings)
+    if pinned is not None:
+        typer.echo(f"OK redis, not asked for a version: model.version is {pinned}")
+        return ServedVersion(name, pinned, 0)
+    if active is None:
         raise ConfigurationError(
             f"no version of {name} is active: `headrace models activate {name} VERSION` makes one so"
         )
+    typer.echo(f"OK redis, active version {active.version} at epoch {active.epoch}")
+    return active
+
+
+def _find_active(settings: Settings) -> "ServedVersion | None":
+    """Ask Redis for the version that the pointer names; None when it names none. Raises UnavailableError."""
+    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
+    from stream_workers.batching.work import ServedVersion  # noqa: PLC0415
+
+    timeline = LiveVersions(settings.redis).read(settings.model.name)
+    if timeline is None or not timeline.entries:
+        return None
     entry = timeline.entries[-1]
     version = max(entry.split, key=lambda one: entry.split[one])
-    typer.echo(f"OK redis, active version {version} at epoch {entry.epoch}")
-    return ServedVersion(name, version, entry.epoch)
+    return ServedVersion(settings.model.name, version, entry.epoch)

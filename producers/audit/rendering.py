@@ -7,6 +7,7 @@ from rich.text import Text
 from producers.audit.findings import Kind
 from producers.audit.ledger import Counts
 from producers.audit.report import AuditReport
+from schemas.errors import one_line
 
 _COLUMNS = ("sent", "ok", "expired", "dead_letters", "missing", "doubled", "out_of_order")
 
@@ -16,6 +17,8 @@ def render_report(report: AuditReport, *, streams: int = 10) -> RenderableType:
     verdict = Text("clean", style="bold green") if report.clean else Text("not clean", style="bold red")
     parts: list[RenderableType] = [Text.assemble("audit: ", verdict), Text(f"checked: {', '.join(report.checked)}")]
     parts.append(_counts_table([("all streams", report.total), *_named_streams(report, streams)]))
+    if len(report.by_key) > streams:
+        parts.append(Text(f"and {len(report.by_key) - streams} more streams, none of them worse"))
     if report.unlisted or report.tombstones:
         parts.append(Text(f"tombstones: {report.tombstones}; outcomes of requests not listed: {report.unlisted}"))
     if report.watched is not None:
@@ -25,7 +28,7 @@ def render_report(report: AuditReport, *, streams: int = 10) -> RenderableType:
 
 
 def _named_streams(report: AuditReport, limit: int) -> list[tuple[str, Counts]]:
-    return [("(no key)" if key is None else key, counts) for key, counts in report.worst_streams(limit)]
+    return [("(no key)" if key is None else one_line(key), counts) for key, counts in report.worst_streams(limit)]
 
 
 def _counts_table(rows: list[tuple[str, Counts]]) -> Table:
@@ -41,7 +44,10 @@ def _counts_table(rows: list[tuple[str, Counts]]) -> Table:
 
 def _finding(report: AuditReport, kind: Kind) -> Text:
     finding = report.findings[kind]
-    lines = [f"{kind.value.replace('_', ' ')}: {finding.count}", *(f"  {example}" for example in finding.examples)]
+    lines = [
+        f"{kind.value.replace('_', ' ')}: {finding.count}",
+        *(f"  {one_line(str(example))}" for example in finding.examples),
+    ]
     if finding.count > len(finding.examples):
         lines.append(f"  and {finding.count - len(finding.examples)} more")
     return Text("\n".join(lines), style="red")

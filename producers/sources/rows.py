@@ -23,7 +23,7 @@ class RowOptions:
     limit_bytes: int
     """A longer line is an ItemError and is never held whole."""
     id_column: str | None = None
-    """The field whose value labels a row; without it the row number does."""
+    """JSON lines and Parquet: the field whose value labels a row; without it the row number does."""
     payload_column: str | None = None
     """Parquet: send only this column (bytes and text as they are); without it a row is one JSON object."""
 
@@ -31,18 +31,22 @@ class RowOptions:
 def read_rows(path: Path, options: RowOptions) -> Source:
     """Yield the rows of a file by its suffix: .jsonl, .ndjson, .txt, .npy or .parquet.
 
-    Raises ConfigurationError when the file as a whole cannot be read; a faulty row is an ItemError.
+    Raises ConfigurationError when the file as a whole cannot be read, or has no such columns as the options name; a
+    faulty row is an ItemError.
     """
-    return _reader(path)(path, options)
+    reader = _reader(path)
+    _check_columns(path, options)
+    return reader(path, options)
 
 
 def count_rows(path: Path, options: RowOptions) -> int:
-    """Count what `read_rows` will yield."""
+    """Count what `read_rows` will yield. Raises as it does."""
+    _reader(path)
+    _check_columns(path, options)
     if path.suffix.lower() == ".npy":
         return len(_open_npy(path))
     if path.suffix.lower() == ".parquet":
         return int(_open_parquet(path).metadata.num_rows)
-    _reader(path)
     return sum(1 for _ in _lines(path, options.limit_bytes))
 
 
@@ -60,6 +64,34 @@ def _reader(path: Path) -> Callable[[Path, RowOptions], Source]:
     if not path.is_file():
         raise ConfigurationError(f"{path} is not a file")
     return reader
+
+
+def _check_columns(path: Path, options: RowOptions) -> None:
+    """Raise ConfigurationError for a column that this kind of file cannot have, or that this file has not."""
+    kind = path.suffix.lower()
+    for option, column, kinds in (
+        ("id column", options.id_column, (".jsonl", ".ndjson", ".parquet")),
+        ("payload column", options.payload_column, (".parquet",)),
+    ):
+        if column is None:
+            continue
+        if kind not in kinds:
+            raise ConfigurationError(f"{path}: {option} {column}: only {', '.join(kinds)} files can have one")
+        names = _column_names(path, options)
+        if names is not None and column not in names:
+            raise ConfigurationError(f"{path}: no column {column}; there are {', '.join(names)}")
+
+
+def _column_names(path: Path, options: RowOptions) -> list[str] | None:
+    """The columns of a table, or the fields of the first row of JSON lines; None when that one has none to tell."""
+    if path.suffix.lower() == ".parquet":
+        with _open_parquet(path) as table:
+            return list(table.schema_arrow.names)
+    try:
+        first = msgspec.json.decode(next(_lines(path, options.limit_bytes), None) or b"null")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return list(first) if isinstance(first, dict) else []
 
 
 def _lines(path: Path, limit_bytes: int) -> Iterator[bytes | None]:
@@ -132,10 +164,6 @@ def _open_parquet(path: Path) -> Any:
 
 def _read_parquet(path: Path, options: RowOptions) -> Source:
     with _open_parquet(path) as table:
-        columns = list(table.schema_arrow.names)
-        for column in (options.id_column, options.payload_column):
-            if column is not None and column not in columns:
-                raise ConfigurationError(f"{path}: no column {column}; there are {', '.join(columns)}")
         sequence = 0
         for batch in table.iter_batches(batch_size=_PARQUET_BATCH_ROWS):
             for row in batch.to_pylist():

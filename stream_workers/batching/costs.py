@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from model_store.import_paths import import_named
 from model_store.jpeg_header import read_jpeg_header
-from model_store.png_header import read_png_size
+from model_store.png_header import read_png_header
 from schemas.errors import ConfigurationError, InvalidInputError, InvalidRecordError, scrub
 from schemas.records import JPEG, PNG
 from stream_workers.batching.work import ShapeKey
@@ -28,8 +28,8 @@ def count_pixels(content_type: str, payload: bytes) -> float:
         header = read_jpeg_header(payload)
         return float(header.width * header.height)
     if content_type == PNG:
-        width, height = read_png_size(payload)
-        return float(width * height)
+        size = read_png_header(payload)
+        return float(size.width * size.height)
     return 0.0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from model_store.outcomes import ModelStageError, RecordError
+from model_store.outcomes import ModelStageError, RecordError, describe_failure
 from model_store.payloads import Payload
 from schemas.errors import scrub
 from schemas.records import Stage
@@ -179,7 +179,7 @@ class BatchRunner:
         except ModelStageError as error:
             return RecordError(error.stage, error.code, error.cause_class, str(error))
         except BaseException as error:  # noqa: BLE001 - as above
-            return RecordError(Stage.MODEL, "model_failure", type(error).__name__, scrub(str(error)))
+            return RecordError(Stage.MODEL, "model_failure", type(error).__name__, describe_failure(error))
 
     def _answer(self, payloads: Sequence[Payload], progress: Callable[[int], None]) -> list[bytes | RecordError]:
         """Run the model and hold it to its promise."""

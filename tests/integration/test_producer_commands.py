@@ -1,6 +1,7 @@
 """The commands around requests and outcomes, as a user runs them."""
 
 import json
+import time
 
 import pytest
 
@@ -67,6 +68,10 @@ def test_an_asked_id_decides_the_exit_code(settings, run):
     assert run("results", "--id", by_status["rejected"])[0] == ExitCode.FAILED
     code, _, error = run("results", "--id", "unknown")
     assert (code, "no outcome of unknown" in error) == (ExitCode.UNAVAILABLE, True)
+    began = time.monotonic()
+    assert run("results", "--id", "unknown", "--timeout", "1")[0] == ExitCode.UNAVAILABLE
+    assert time.monotonic() - began >= 1
+    assert "no new outcome" in run("results", "--from", "latest")[2]
     code, out, _ = run("dead-letters", "replay", "--dry-run")
     assert (code, out.splitlines()[-1]) == (0, "1 matched, 0 sent, 0 skipped")
     code, out, _ = run("dead-letters", "replay", "--id", by_status["rejected"])

@@ -1,5 +1,6 @@
 import io
 import re
+import zlib
 
 import numpy as np
 import pytest
@@ -107,6 +108,33 @@ def test_a_transparent_palette_entry_is_white() -> None:
     assert decode_image(data, LIMIT)[0, 0].tolist() == [255, 255, 255]
 
 
+def flat_png(depth: int, colour: int, row: bytes, clear: bytes) -> bytes:
+    """A picture two pixels wide and one high, of which `clear` is the transparent colour."""
+    body = png_chunk(b"tRNS", clear) + png_chunk(b"IDAT", zlib.compress(b"\0" + row)) + png_chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + png_header(2, 1, depth, colour) + body
+
+
+@pytest.mark.parametrize(
+    ("depth", "colour", "row", "clear"),
+    [
+        (1, 0, b"\x80", b"\0\1"),
+        (2, 0, b"\x60", b"\0\1"),
+        (4, 0, b"\x50", b"\0\5"),
+        (8, 0, b"\x50\0", b"\0\x50"),
+        (16, 0, b"\x50\7\0\0", b"\x50\7"),
+        (8, 2, b"\1\2\3\0\0\0", b"\0\1\0\2\0\3"),
+        (16, 2, b"\1\0\2\0\3\0" + bytes(6), b"\1\0\2\0\3\0"),
+    ],
+)
+def test_the_colour_that_stands_for_transparent_is_white_at_every_depth(
+    depth: int, colour: int, row: bytes, clear: bytes
+) -> None:
+    pixels = decode_image(flat_png(depth, colour, row, clear), LIMIT)
+
+    assert pixels[0, 0].tolist() == [255, 255, 255]
+    assert pixels[0, 1].max() < 255
+
+
 def test_sixteen_bits_are_scaled_and_not_clipped() -> None:
     values = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
 
@@ -122,6 +150,15 @@ def test_a_truncated_picture_is_refused(kind: str) -> None:
     for cut in range(20):
         with pytest.raises(InvalidInputError):
             decode_image(data[: len(data) * cut // 21], LIMIT)
+
+
+@pytest.mark.parametrize("missing", range(1, 24))
+def test_a_png_without_its_end_is_refused_though_every_pixel_is_there(missing: int) -> None:
+    data = encoded(picture(), "PNG")
+
+    with pytest.raises(InvalidInputError, match="end"):
+        decode_image(data[:-missing], LIMIT)
+    assert decode_image(data + b"\0" * missing, LIMIT).shape == (43, 61, 3)
 
 
 def test_a_bomb_is_refused_from_its_header() -> None:

@@ -96,7 +96,7 @@ def test_an_unexpected_error_in_preprocess_refuses_that_record_only() -> None:
 
     assert answers[0] == b"[2.0]"
     assert answers[2] == b"[6.0]"
-    assert answers[1] == RecordError(Stage.PREPROCESS, "model_failure", "KeyError", "'at 0x…'")
+    assert answers[1] == RecordError(Stage.PREPROCESS, "model_failure", "KeyError", "KeyError: 'at 0x…'")
 
 
 def test_a_vectorised_preprocess_that_raises_is_redone_one_by_one() -> None:

@@ -16,10 +16,17 @@ def test_numbers_come_from_json_and_from_npy_alike() -> None:
     np.testing.assert_array_equal(from_json, from_npy)
 
 
-@pytest.mark.parametrize("text", [b"[[1], [1, 2]]", b'["1"]', b"null", b"[true]", b"{}", b"[1e400]"])
+@pytest.mark.parametrize("text", [b"[[1], [1, 2]]", b'["1"]', b"null", b"[true]", b"[true, 2]", b"{}", b"[1e400]"])
 def test_what_is_not_numbers_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidInputError):
         Payload(JSON, text).numbers()
+
+
+def test_a_payload_that_is_no_array_is_named_by_its_type() -> None:
+    with pytest.raises(InvalidInputError, match=r"application/x-npy or application/json.*taken as text/plain"):
+        Payload(TEXT, b"GIF89a").numbers()
+    with pytest.raises(InvalidInputError, match="a longer number"):
+        Payload(JSON, b"[%d]" % 10**30).numbers()
 
 
 def test_text_must_be_utf_8() -> None:

@@ -57,9 +57,24 @@ def test_a_failure_half_way_leaves_nothing_behind(tmp_path, name):
 
 def test_an_output_of_unknown_kind_or_place_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"\.jsonl or \.parquet"):
-        check_output(tmp_path / "out.csv")
+        check_output(tmp_path / "out.csv", (), tmp_path)
     with pytest.raises(ConfigurationError, match="is not a folder"):
-        check_output(tmp_path / "absent" / "out.jsonl")
+        check_output(tmp_path / "absent" / "out.jsonl", (), tmp_path)
+
+
+def test_no_file_that_is_written_may_be_the_input(tmp_path):
+    source, link = tmp_path / "in.jsonl", tmp_path / "link.jsonl"
+    source.write_text("1\n")
+    link.symlink_to(source)
+    for output, beside in ((source, ()), (link, ()), (tmp_path / "out.jsonl", (link,))):
+        with pytest.raises(ConfigurationError, match="is the input"):
+            check_output(output, beside, source)
+    check_output(tmp_path / "out.jsonl", (tmp_path / "out.rejects.jsonl",), source)
+
+
+def test_a_folder_of_images_has_no_columns(tmp_path):
+    with pytest.raises(ConfigurationError, match="no column id"):
+        BatchInput(tmp_path, RowOptions(100, id_column="id")).count()
 
 
 def test_a_fingerprint_follows_the_content_and_the_columns(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from producers.outcome_lines import COLUMNS, is_ok, outcome_cells, outcome_line
@@ -65,3 +66,13 @@ def test_a_table_row_names_the_status(outcome, status, ok):
     assert len(cells) == len(COLUMNS)
     assert cells[1] == status
     assert is_ok(outcome) is ok
+
+
+def test_a_table_row_cannot_take_over_the_terminal():
+    cells = outcome_cells(result("a\0\x1b[31m\x9b2J\nb\u202e"))
+    assert cells[0] == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}2J b\ufffd"
+
+
+def test_an_answer_is_read_as_a_value():
+    assert result("a", output=msgspec.Raw(b'{"x":[1,null]}')).answer == {"x": [1, None]}
+    assert result("a", status=Status.EXPIRED, output=None).answer is None

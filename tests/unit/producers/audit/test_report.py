@@ -31,3 +31,9 @@ def test_the_report_for_people_gives_the_verdict_and_the_examples() -> None:
     assert "requests-0-0" in text
     assert "camera [1]" in text
     assert "checked: request topics" in text
+
+
+def test_the_report_for_people_says_how_many_streams_it_leaves_out() -> None:
+    console = Console(width=120, record=True)
+    console.print(render_report(a_report_with_a_missing_request(), streams=0))
+    assert "and 1 more streams" in console.export_text()

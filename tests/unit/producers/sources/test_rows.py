@@ -98,6 +98,22 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path):
         list(read_rows(path, RowOptions(10, id_column="id")))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.jsonl", RowOptions(100, id_column="nope"), "no column nope; there are a, b"),
+        ("a.jsonl", RowOptions(100, payload_column="a"), "payload column a: only .parquet"),
+        ("a.txt", RowOptions(100, id_column="a"), "id column a: only .jsonl"),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused_before_anything_is_read(tmp_path, name, options, message):
+    path = tmp_path / name
+    path.write_text('{"a": 1, "b": 2}\n')
+    for use in (count_rows, read_rows):
+        with pytest.raises(ConfigurationError, match=message):
+            use(path, options)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a", "absent.jsonl"])
 def test_what_cannot_be_read_is_named(tmp_path, name):
     if name != "absent.jsonl":
