@@ -108,7 +108,7 @@ def configuration_page() -> str:
         NOTICE.format(source="schemas/settings.py"),
         f"Settings come from one YAML file and from `{settings.ENV_PREFIX}*` variables; a variable wins over the file.",
         f"The file is named by `--config` or `{settings.CONFIG_VARIABLE}`. Unknown names are refused in both places.",
-        "A list or mapping in a variable is written as JSON.\n",
+        "A list or mapping in a variable is written as JSON; a mapping adds to the file's, key by key.\n",
     ]
     for name, field in settings.Settings.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):

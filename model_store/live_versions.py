@@ -109,8 +109,13 @@ def _read(client: Any, key: str) -> Timeline | None:
     size = client.strlen(key)
     if size > MAX_TIMELINE_BYTES:
         raise InvalidPointerError(f"{key} has {size} bytes; at most {MAX_TIMELINE_BYTES} are read")
-    # A bounded read all the same: the value may have grown since its size was asked.
-    return decode_timeline(client.getrange(key, 0, MAX_TIMELINE_BYTES))
+    try:
+        # A bounded read all the same: the value may have grown since its size was asked.
+        return decode_timeline(client.getrange(key, 0, MAX_TIMELINE_BYTES))
+    except InvalidPointerError as error:
+        raise InvalidPointerError(
+            f"{key} in Redis is {error}; `headrace models activate --replace` puts it right"
+        ) from None
 
 
 def _read_or_replace(client: Any, key: str, *, replace: bool) -> Timeline:

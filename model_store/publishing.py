@@ -61,7 +61,9 @@ def publish_with(store: ModelStore, draft: VersionDraft, write: Callable[[Path],
                 _seal(path)
             return store.commit(directory, manifest)
     except OSError as error:
-        raise ModelStoreError(f"{draft.name}/{draft.version} cannot be written: {error.strerror or error}") from error
+        raise ModelStoreError(
+            f"{draft.name}/{draft.version} cannot be written to store.root {store.root}: {error.strerror or error}"
+        ) from error
 
 
 def _copy(source: Path, target: Path) -> None:

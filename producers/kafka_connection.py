@@ -3,6 +3,7 @@
 Knows no client library: errors are told apart by the names in their class hierarchy.
 """
 
+import logging
 import socket
 import time
 from abc import ABC, abstractmethod
@@ -18,6 +19,8 @@ from schemas.errors import (
     scrub,
 )
 from schemas.settings import KafkaSettings
+
+_log = logging.getLogger(__name__)
 
 _MISCONFIGURED = frozenset(
     {
@@ -47,6 +50,8 @@ _MISCONFIGURED = frozenset(
     }
 )
 _RETRY_SECONDS = 0.2
+_PATIENCE_SECONDS = 2.0
+"""How long nothing is said about a Kafka that does not answer."""
 _TOO_LARGE = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
 
 
@@ -82,16 +87,24 @@ def await_broker(kafka: KafkaSettings, timeout_seconds: float) -> None:
     The client would retry by itself, but leaves the sockets of its failed tries open.
     """
     addresses = [_split_address(part.strip()) for part in kafka.bootstrap.split(",") if part.strip()]
-    deadline = time.monotonic() + timeout_seconds
+    began = time.monotonic()
+    deadline = began + timeout_seconds
+    reason, said = "", False
     while True:
         for address in addresses:
             try:
                 socket.create_connection(address, timeout=max(0.1, min(2.0, deadline - time.monotonic()))).close()
-            except OSError:
+            except OSError as error:
+                reason = f"{address[0]}: {error.strerror or error}"
                 continue
             return
         if time.monotonic() + _RETRY_SECONDS > deadline:
-            raise StartUpTimeoutError(f"Kafka at {kafka.bootstrap} did not answer within {timeout_seconds:g} s")
+            raise StartUpTimeoutError(
+                f"Kafka at {kafka.bootstrap} did not answer within {timeout_seconds:g} s ({reason})"
+            )
+        if not said and time.monotonic() - began > _PATIENCE_SECONDS:
+            said = True
+            _log.warning("waiting for Kafka at %s, %g s at most (%s)", kafka.bootstrap, timeout_seconds, reason)
         time.sleep(_RETRY_SECONDS)
 
 

@@ -15,10 +15,10 @@ from producers.delivery_ledger import Counts, DeliveryLedger
 from producers.kafka_connection import Connection, client_options, translate, translate_start
 from producers.payloads import array_payload, image_file_payload, json_payload
 from producers.record_size import SizeLimits, count_record_bytes
-from producers.request_attributes import Attributes, Delivery, OnDelivery, build_headers
+from producers.request_attributes import Attributes, Delivery, OnDelivery, build_headers, encode_key
 from producers.request_ids import new_request_id
 from producers.topics import TopicAdmin
-from schemas.errors import ConfigurationError, PublishError
+from schemas.errors import ConfigurationError, InvalidInputError, PublishError
 from schemas.records import JSON, NPY, Position
 from schemas.settings import MIB, KafkaSettings
 
@@ -124,17 +124,19 @@ class Publisher(Connection):
     def publish(self, payload: bytes, *, content_type: str, **attributes: Unpack[Attributes]) -> str:
         """Hand one request to the client and return its id; `flush` or `on_delivery` tell whether it was written.
 
-        Raises PayloadTooLargeError before anything is sent, EnvelopeError for an unknown content type, and PublishError
-        when the send buffer stays full.
+        Raises, before anything is sent: PayloadTooLargeError, InvalidInputError for an empty payload, EnvelopeError for
+        an unknown content type or an attribute that a worker would refuse; and PublishError when the send buffer stays
+        full.
         """
+        if not payload:
+            raise InvalidInputError("the payload is empty")
         request_id = attributes.get("request_id") or new_request_id()
         headers = build_headers(
             attributes, request_id=request_id, source=self._source, content_type=content_type, now=self._clock()
         )
-        key = attributes.get("key")
         self.publish_record(
             request_id,
-            key=key.encode() if isinstance(key, str) else key,
+            key=encode_key(attributes.get("key")),
             payload=payload,
             headers=headers,
             on_delivery=attributes.get("on_delivery"),

@@ -1,6 +1,8 @@
 """Payloads and their content types: JSON values, arrays and image files."""
 
 import io
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +17,23 @@ if TYPE_CHECKING:
 
 
 def json_payload(value: object) -> bytes:
-    """Encode a JSON value. Raises InvalidInputError for what JSON cannot say."""
+    """Encode a JSON value. Raises InvalidInputError for what JSON cannot say, NaN and infinity included."""
     try:
-        return msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInputError(f"not a JSON value: {error}") from None
+    # The encoder writes null for a number that is not finite: only then is there something to look for.
+    if b"null" in encoded and _holds_non_finite(value):
+        raise InvalidInputError("not a JSON value: NaN or infinity; send null, or an array as .npy")
+    return encoded
+
+
+def _holds_non_finite(value: object) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_holds_non_finite, value.values()))
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_holds_non_finite, value))
 
 
 def array_payload(array: "numpy.ndarray[Any, Any]") -> bytes:

@@ -2,14 +2,15 @@
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_settings import PydanticBaseSettingsSource
 
+from schemas.configuration_faults import example_of, explain, find_variables, holds_json, show
 from schemas.errors import ConfigurationError
 from schemas.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings
 
@@ -34,7 +35,7 @@ _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Read the settings. `path` wins over `HEADRACE_CONFIG`; variables win over the file.
+    """Read the settings. `path` wins over `HEADRACE_CONFIG`; variables win over the file, key by key.
 
     `environ` must be `os.environ` or, in tests, a mapping patched into it. Raises ConfigurationError.
     """
@@ -45,12 +46,11 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     if path is not None and isinstance(values, dict):
         values = _anchor_paths(values, path.parent)
 
+    _refuse_malformed_variables(environ)
     try:
         return _settings_from(with_environment=True)(**values)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error, path, environ)) from None
-    except (ValueError, TypeError) as error:  # pydantic-settings: a variable that should be JSON and is not
-        raise ConfigurationError(f"environment: {error}") from None
+        raise ConfigurationError(explain(error, path, environ)) from None
 
 
 def dump_settings(settings: Settings) -> bytes:
@@ -99,7 +99,12 @@ def _read_file(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise ConfigurationError(f"configuration file {path}: the top level must be a mapping of group names")
-    return values
+    for group, settings in values.items():
+        # Checked here, since a variable of that group would silently take its place. The value may hold a secret.
+        if group in Settings.model_fields and not isinstance(settings, dict | None):
+            kind = type(settings).__name__
+            raise ConfigurationError(f"configuration file {path}: {group}: a mapping of settings is needed, not {kind}")
+    return {group: {} if settings is None else settings for group, settings in values.items()}
 
 
 def _anchor_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
@@ -110,16 +115,23 @@ def _anchor_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
     return values
 
 
-def _variable_names(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        variable = f"{prefix}{name}".upper()
-        yield variable
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _variable_names(field.annotation, f"{variable}__")
+def _refuse_malformed_variables(environ: Mapping[str, str]) -> None:
+    """Lists and mappings are JSON in a variable; what is not is refused here, with the name and without a secret."""
+    variables = find_variables(Settings, ENV_PREFIX)
+    for name, text in environ.items():
+        keys = variables.get(name.upper())
+        if keys is None or not holds_json(keys):
+            continue
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            raise ConfigurationError(
+                f"variable {name}: {'.'.join(keys)}: JSON is needed: {example_of(keys)} (got {show(keys, text)})"
+            ) from None
 
 
 def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    known = {*_variable_names(Settings, ENV_PREFIX), CONFIG_VARIABLE}
+    known = {*find_variables(Settings, ENV_PREFIX), CONFIG_VARIABLE}
     for name in environ:
         upper = name.upper()
         if not upper.startswith(ENV_PREFIX) or upper in known or upper.startswith(f"{ENV_PREFIX}MODEL__CLASSES__"):
@@ -127,35 +139,3 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         near = difflib.get_close_matches(upper, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ConfigurationError(f"environment variable {name} is not a setting{hint}")
-
-
-def _explain(error: ValidationError, path: Path | None, environ: Mapping[str, str]) -> str:
-    lines = []
-    for item in error.errors(include_url=False):
-        keys = [str(part) for part in item["loc"]]
-        variable = ENV_PREFIX + "__".join(keys[:2]).upper()
-        place = f"variable {variable}" if variable in environ else f"file {path}" if path else "settings"
-        key = ".".join(keys) or "(whole)"
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{place}: {key} is not a setting{_near(keys)}")
-        else:
-            shown = "" if not keys or isinstance(item["input"], dict) else f" (got {_show(keys, item['input'])})"
-            lines.append(f"{place}: {key}: {message}{shown}")
-    return "\n".join(lines)
-
-
-def _show(keys: list[str], value: object) -> str:
-    return "a secret" if {"url", "password"} & set(keys[-1].split("_")) else repr(value)[:80]
-
-
-def _near(keys: list[str]) -> str:
-    model: type[BaseModel] = Settings
-    for key in keys[:-1]:
-        annotation = model.model_fields[key].annotation if key in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return ""
-        model = annotation
-    allowed = sorted(model.model_fields)
-    near = difflib.get_close_matches(keys[-1], allowed, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; allowed here: {', '.join(allowed)}"

@@ -58,6 +58,15 @@ def _short_text(name: str, value: bytes | None, limit: int) -> str:
     return text
 
 
+def _sent_text(name: str, text: str, limit: int) -> bytes:
+    try:
+        value = text.encode()
+    except UnicodeEncodeError:
+        raise EnvelopeError(f"header {name}: {text[:40]!r} cannot be written as UTF-8") from None
+    _short_text(name, value, limit)
+    return value
+
+
 def _spec_version(value: str) -> None:
     major, _, minor = value.partition(".")
     if major != "1" or (minor and not (minor.isascii() and minor.isdigit() and len(minor) <= 4)):
@@ -129,10 +138,13 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     deadline_ms: int | None = None,
     traceparent: str | None = None,
 ) -> list[tuple[str, bytes]]:
-    """Write the envelope of a request. `time` is RFC 3339; `deadline_ms` is epoch ms."""
+    """Write the envelope of a request. `time` is RFC 3339; `deadline_ms` is epoch ms.
+
+    Raises EnvelopeError for what :func:`decode_request` would refuse.
+    """
     headers = [
         ("ce_specversion", SPEC_VERSION),
-        ("ce_id", request_id.encode()),
+        ("ce_id", _sent_text("ce_id", request_id, MAX_ID_CHARS)),
         ("ce_source", source.encode()),
         ("ce_type", event_type.encode()),
         ("ce_time", time.encode()),
@@ -141,9 +153,9 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     if sequence is not None:
         headers.append(("ce_sequence", str(sequence).encode()))
     if deadline_ms is not None:
-        headers.append(("ce_deadline", str(deadline_ms).encode()))
+        headers.append(("ce_deadline", str(_deadline(str(deadline_ms))).encode()))
     if traceparent:
-        headers.append(("traceparent", traceparent.encode()))
+        headers.append(("traceparent", _sent_text("traceparent", traceparent, MAX_TRACE_CHARS)))
     return headers
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from schemas.errors import UnsafeNameError
 from schemas.names import check_name
 from schemas.settings_group import MIB, SettingsGroup
 
@@ -40,7 +41,10 @@ class ModelSettings(SettingsGroup):
     @field_validator("name", "version")
     @classmethod
     def _safe_name(cls, value: str | None) -> str | None:
-        return value if value is None else check_name("model name or version", value)
+        try:
+            return value if value is None else check_name("name", value)
+        except UnsafeNameError as error:
+            raise ValueError(str(error)) from None
 
 
 class BatchingSettings(SettingsGroup):

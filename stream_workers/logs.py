@@ -12,13 +12,18 @@ import structlog
 
 from schemas.settings import LogSettings
 
+# Without the local variables that both of structlog's own renderings would add: they hold settings and records.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def set_up_logs(settings: LogSettings, **bound: str) -> None:
     """Configure structlog for this process. `bound` goes into every line, such as the slot."""
     as_console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()) if as_console else structlog.processors.JSONRenderer()
-    )
+    renderer: Any = structlog.processors.JSONRenderer()
+    if as_console:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -26,7 +31,7 @@ def set_up_logs(settings: LogSettings, **bound: str) -> None:
             _add_logger_name,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),
-            *([] if as_console else [structlog.processors.dict_tracebacks]),
+            *([] if as_console else [_TRACEBACKS]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.level.upper())),
@@ -40,8 +45,9 @@ def set_up_logs(settings: LogSettings, **bound: str) -> None:
 class _StderrFactory:
     """Loggers that write to stderr and remember the name they were asked for."""
 
-    def __call__(self, *names: str) -> "structlog.PrintLogger":
-        logger = structlog.PrintLogger(sys.stderr)
+    def __call__(self, *names: str) -> "structlog.WriteLogger":
+        # It writes a line in one piece, end included: processes that share a terminal or file do not tear them.
+        logger = structlog.WriteLogger(sys.stderr)
         logger.name = names[0] if names else ""  # type: ignore[attr-defined]  # read by _add_logger_name
         return logger
 

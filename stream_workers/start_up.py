@@ -16,8 +16,9 @@ _log = structlog.get_logger("start-up")
 class WaitLog:
     """Says what is being waited for: at once when that is news, and again every ten seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, event: str = "waiting") -> None:
         self._clock = clock
+        self._event = event
         self._reason = ""
         self._said_at = 0.0
 
@@ -26,7 +27,13 @@ class WaitLog:
         now = self._clock()
         if reason != self._reason or now - self._said_at >= _REPEAT_SECONDS:
             self._reason, self._said_at = reason, now
-            _log.warning("waiting", reason=reason)
+            _log.warning(self._event, reason=reason)
+
+    def over(self) -> None:
+        """What was waited for is there; said once, if anything was said before."""
+        if self._reason:
+            _log.info(f"over: {self._event}", reason=self._reason)
+            self._reason = ""
 
 
 def check_outside(

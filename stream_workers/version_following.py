@@ -4,7 +4,6 @@ Redis may be down at any time: at start the last known timeline from the state f
 Nothing on the path of a record waits for it.
 """
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from model_store.timeline import Timeline, decode_timeline, encode_timeline
 from schemas.errors import ModelStoreError, PipelineError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
+from stream_workers.start_up import WaitLog
 
 _log = structlog.get_logger("versions")
 
@@ -44,11 +44,11 @@ class LastKnownTimeline:
 
     def save(self, timeline: Timeline) -> None:
         """Replace it. A full disk is logged and no more: the file only helps a start without Redis."""
+        written = self._path.with_name(f".{self._path.name}.part")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
-                file.write(encode_timeline(timeline))
-            Path(file.name).replace(self._path)
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_bytes(encode_timeline(timeline))
+            written.replace(self._path)
         except OSError as error:
             _log.warning("last known version not saved", reason=error.strerror)
 
@@ -135,7 +135,6 @@ class VersionFollower:
             return str(error)
         except ModelStoreError as error:
             self._watch.observe_invalid()
-            _log.error("pointer refused", model=self._model, reason=str(error))
             return str(error)
         if moved is not None:
             self._last_known.save(moved)
@@ -152,9 +151,17 @@ class VersionFollower:
 
     def _poll_for_ever(self) -> None:
         epoch = self._watch.known.epoch if self._watch.known else 0
+        trouble = WaitLog(self._clock, "active version not confirmed, serving the one that is known")
         while True:
             self._pause(self._settings.redis.poll_seconds)
-            self._look()
+            try:
+                reason = self._look()
+            except Exception as error:  # noqa: BLE001 - without this thread the member would never see another version
+                reason = f"{type(error).__name__}: {error}"
+            if reason is None:
+                trouble.over()
+            else:
+                trouble(reason)
             known = self._watch.known
             if known is not None and known.epoch != epoch:
                 epoch = known.epoch

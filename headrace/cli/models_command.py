@@ -56,9 +56,10 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     """Publish a version: written aside, then visible at once and for ever. Exits 2 when it is there already."""
     from model_store.publishing import VersionDraft, publish_file  # noqa: PLC0415 - keeps --help instant
 
-    store = _open_store(load_settings(config, os.environ))
+    settings = load_settings(config, os.environ)
+    _check_registered(model_class, settings)
     draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
-    typer.echo(_describe(publish_file(store, draft, weights)))
+    typer.echo(_describe(publish_file(_open_store(settings), draft, weights)))
 
 
 def publish_demo(*, config: Config = None) -> None:
@@ -73,8 +74,14 @@ def list_versions(
     name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: Config = None
 ) -> None:
     """List the versions in the store, one NAME VERSION a line."""
-    for pair in _open_store(load_settings(config, os.environ)).list_versions(name):
+    store = _open_store(load_settings(config, os.environ))
+    versions = store.list_versions(name)
+    for pair in versions:
         typer.echo(" ".join(pair))
+    if not versions:
+        of_it = "" if name is None else f" of {name}"
+        is_there = store.root.is_dir()
+        typer.echo(f"no version{of_it} in {store.root}{'' if is_there else ', which is not a folder'}", err=True)
 
 
 def show(name: Name, version: Version, *, config: Config = None) -> None:
@@ -116,15 +123,24 @@ def activate(
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a stored value that is not sound.")] = False,
     config: Config = None,
 ) -> None:
-    """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster."""
+    """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster.
+
+    Every file is read; whether the model can be loaded, `headrace models check` says.
+    """
     settings = load_settings(config, os.environ)
-    _open_store(settings).verify(name, version)
+    _check_registered(_open_store(settings).verify(name, version).manifest.model_class, settings)
     with _live_versions(settings) as live:
         if expected_epoch is None and not replace:
             present = live.read(name)
             expected_epoch = present.epoch if present is not None else 0
         moved = live.activate(name, version, expected_epoch, time.time_ns() // 1_000_000, floor_epoch)
     typer.echo(_describe_pointer(name, moved))
+    if replace and moved.epoch <= 1:
+        typer.echo(
+            "epochs begin anew: if a worker has served a higher one (its metric headrace_pointer_epoch), activate again"
+            " with --floor-epoch, or its records and those to come cannot be told apart by their epoch",
+            err=True,
+        )
 
 
 def active(name: Name, *, config: Config = None) -> None:
@@ -135,6 +151,16 @@ def active(name: Name, *, config: Config = None) -> None:
         typer.echo(f"{name}: no active version", err=True)
         raise typer.Exit(ExitCode.FAILED)
     typer.echo(_describe_pointer(name, timeline))
+
+
+def _check_registered(model_class: str, settings: "Settings") -> None:
+    from model_store.registry import SHIPPED  # noqa: PLC0415 - keeps --help instant
+
+    known = {**SHIPPED, **settings.model.classes}
+    if model_class not in known:
+        raise ConfigurationError(
+            f"class {model_class} is not registered in model.classes; there are {', '.join(sorted(known))}"
+        )
 
 
 def _open_store(settings: "Settings") -> "ModelStore":

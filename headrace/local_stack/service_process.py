@@ -82,6 +82,12 @@ class ServiceProcess:
         """Let a paused process go on."""
         self._signal(signal.SIGCONT)
 
+    def explain_end(self) -> str:
+        """How the process ended, its last words, and where the rest of them is."""
+        code = None if self._process is None else self._process.poll()
+        how = "not running" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"{how}; its output is in {self._output_path}: {self.read_output()}".rstrip(": ")
+
     def read_output(self) -> str:
         """The end of what the process has printed since it was started, fit for an error message."""
         try:

@@ -165,7 +165,7 @@ class LocalStack:
         """Which server ended without being asked to, with its last words; None while both are alive."""
         for server in (self._running_broker(), self._running_valkey()):
             if not server.process.is_alive():
-                return f"{server.process.name} ended unexpectedly: {server.process.read_output()}".rstrip(": ")
+                return f"{server.process.name} ended unexpectedly: {server.process.explain_end()}"
         return None
 
     def _start_servers(self) -> None:

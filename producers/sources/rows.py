@@ -1,5 +1,6 @@
 """Rows of files: JSON lines, text lines, .npy arrays and Parquet tables. Each row is one item."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,8 @@ def _column_names(path: Path, options: RowOptions) -> list[str] | None:
 def _lines(path: Path, limit_bytes: int) -> Iterator[bytes | None]:
     """Yield lines without their ends, skipping blank ones; None stands for a line above the limit."""
     with path.open("rb") as file:
+        if file.read(len(BOM_UTF8)) != BOM_UTF8:
+            file.seek(0)
         while line := file.readline(limit_bytes + 2):
             if line.endswith(b"\n") or len(line) <= limit_bytes:
                 text = line.strip()

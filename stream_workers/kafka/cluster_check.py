@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from schemas.errors import ConfigurationError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
-from stream_workers.kafka.client_config import connection_config, log_client_error
+from stream_workers.kafka.client_config import connection_config
 
 _CALL_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
@@ -32,10 +32,11 @@ def await_cluster(
 
     Raises StartUpTimeoutError after `give_up_at`, and at once ConfigurationError for topics that can never work.
     """
-    admin = AdminClient(connection_config(settings.kafka, "headrace-start-up") | {"error_cb": log_client_error})
+    complaint = _LastComplaint()
+    admin = AdminClient(connection_config(settings.kafka, "headrace-start-up") | {"error_cb": complaint})
     while True:
         try:
-            return check_cluster(admin, settings)
+            return _check_cluster(admin, settings, complaint)
         except UnavailableError as error:
             if clock() >= give_up_at:
                 raise StartUpTimeoutError(str(error)) from error
@@ -43,7 +44,18 @@ def await_cluster(
             time.sleep(_RETRY_SECONDS)
 
 
-def check_cluster(admin: AdminClient, settings: Settings) -> ClusterFacts:
+class _LastComplaint:
+    """What the client said last of a connection: a name that does not resolve, a port that refuses, a login."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.text = error.str()
+
+
+def _check_cluster(admin: AdminClient, settings: Settings, complaint: _LastComplaint) -> ClusterFacts:
     """Look once. Raises UnavailableError for what may come yet, ConfigurationError for what cannot work."""
     topics = settings.topics
     wanted = [*topics.requests, topics.results, topics.dead_letters]
@@ -56,7 +68,9 @@ def check_cluster(admin: AdminClient, settings: Settings) -> ClusterFacts:
             )
         _check_sizes(admin, settings)
     except KafkaException as error:
-        raise UnavailableError(f"Kafka at {settings.kafka.bootstrap} does not answer: {error.args[0].str()}") from error
+        admin.poll(0)  # the client's complaints come with its callbacks
+        reason = complaint.text or error.args[0].str()
+        raise UnavailableError(f"Kafka at {settings.kafka.bootstrap} does not answer: {reason}") from error
     return ClusterFacts({name: len(known[name].partitions) for name in wanted})
 
 

@@ -82,15 +82,15 @@ class _ProducerOwner:
                 give_up_at = give_up_at or self._clock() + _GIVE_UP_SECONDS
                 if self._clock() > give_up_at:
                     raise SettlementError(f"{topic}: the producer's queue stayed full") from None
-                producer.poll(_FULL_QUEUE_WAIT_SECONDS)
+                self._poll(_FULL_QUEUE_WAIT_SECONDS)
             except KafkaException as error:
-                raise SettlementError(f"{topic}: {error.args[0].str()}") from error
+                raise self._translate(error) from error
             else:
                 return
 
     def serve(self) -> None:
         """Run the client's callbacks."""
-        self._live().poll(0)
+        self._poll(0)
 
     def close(self) -> None:
         """Close the producer; an open transaction is aborted."""
@@ -102,6 +102,18 @@ class _ProducerOwner:
         if self._producer is None:
             raise SettlementError("the producer is not open")
         return self._producer
+
+    def _poll(self, wait_seconds: float) -> None:
+        """Run callbacks. A client that has met a fatal error raises it from here, before any call is refused."""
+        try:
+            self._live().poll(wait_seconds)
+        except KafkaException as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: KafkaException) -> Exception:
+        cause: KafkaError = error.args[0]
+        detail = f"; first delivery error: {self._delivery_errors[0].str()}" if self._delivery_errors else ""
+        return SettlementError(f"{cause.name()}: {cause.str()}{detail}")
 
     def _note_delivery(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
@@ -148,7 +160,7 @@ class TransactionalWriter(_ProducerOwner):
         self._watch = watch
         self._producer = Producer(config)
         self._step(self._producer.init_transactions)
-        self._producer.poll(0)
+        self._poll(0)
 
     def begin(self) -> None:
         """Begin a transaction. The one before it was clean, or its producer is gone."""
@@ -170,7 +182,7 @@ class TransactionalWriter(_ProducerOwner):
 
     def settle_doubts(self) -> None:
         """Retire the producer if a connection of its broke: some request of it may still be under way."""
-        self._live().poll(0)
+        self._poll(0)
         if self._watch.disturbance is not None:
             self._retire(self._watch.disturbance)
 
@@ -216,11 +228,9 @@ class TransactionalWriter(_ProducerOwner):
         self.open()
 
     def _translate(self, error: KafkaException) -> Exception:
-        cause: KafkaError = error.args[0]
-        if cause.fatal():
-            return FencedError(f"producer {self._transactional_id}: {cause.str()}")
-        detail = f"; first delivery error: {self._delivery_errors[0].str()}" if self._delivery_errors else ""
-        return SettlementError(f"{cause.name()}: {cause.str()}{detail}")
+        if error.args[0].fatal():
+            return FencedError(f"producer {self._transactional_id}: {error.args[0].str()}")
+        return super()._translate(error)
 
 
 class IdempotentWriter(_ProducerOwner):

@@ -176,11 +176,11 @@ class Settlement:
 
     def _step(self) -> None:
         """Write what is new, commit when it is time; if a transaction goes wrong, start over with all of it."""
-        self._writer.serve()
         committed = False
         # Taken before the look at what is owned: a newer identity could commit for a partition that went in between.
         snapshot = self._snapshot
         try:
+            self._writer.serve()
             if self._drop_disowned():
                 self._start_over("a partition of the open transaction was taken away")
             self._send_new()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from schemas.errors import SettlementError
+from schemas.errors import FencedError, SettlementError
 from schemas.settings import KafkaSettings, Settings, TopicSettings, WorkerSettings
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
@@ -17,6 +17,7 @@ from stream_workers.kafka.outcome_writers import TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
 from tests.faults.conftest import Rig
 from tests.faults.request_faults import ApiKey
+from tests.faults.worker_process import wait_until
 from tests.unit.stream_workers.builders import answered, item
 
 PATIENCE_SECONDS = 20.0
@@ -208,6 +209,9 @@ def test_a_predecessor_with_an_open_transaction_is_fenced_and_its_outcomes_stay_
         successor.commit({(b.requests, 0): 3}, b.identity())
         with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
             b.writer.commit({(b.requests, 0): 1}, b.identity())
+        # The client raises it once more, from whichever call runs its callbacks first.
+        with pytest.raises(FencedError):
+            wait_until(b.writer.serve, 10, "the client reports that it was fenced")
         assert b.visible() == ["of the successor"]
         assert b.committed(0) == 3
         successor.close()

@@ -86,3 +86,16 @@ def test_a_damaged_version_fails_its_check(config: str, weights: str, tmp_path: 
 )
 def test_what_is_not_there_or_not_configured_is_a_usage_error(config: str, command: list[str]) -> None:
     assert main(["models", *command, "--config", config]) == ExitCode.USAGE
+
+
+def test_a_class_that_is_not_registered_is_refused_before_anything_is_written(
+    config: str, weights: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["models", "publish", "m", "v1", "--weights", weights, "--class", "zzz", "--config", config])
+    assert code == ExitCode.USAGE
+    assert "class zzz is not registered in model.classes; there are efficientnet-lite, mlp" in capsys.readouterr().err
+    assert main(["models", "list", "--config", config]) == ExitCode.OK
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no version in" in printed.err
+    assert "which is not a folder" in printed.err

@@ -1,6 +1,7 @@
 """Payloads and their content types."""
 
 import io
+import math
 
 import numpy
 import pytest
@@ -20,10 +21,14 @@ def test_an_array_of_objects_is_refused():
         array_payload(numpy.array([{}, None], dtype=object))
 
 
-@pytest.mark.parametrize("value", [object(), {1j}, {"a": lambda: 1}])
+@pytest.mark.parametrize("value", [object(), {1j}, {"a": lambda: 1}, math.nan, {"a": [1, (math.inf, None)]}])
 def test_what_json_cannot_say_is_refused(value):
     with pytest.raises(InvalidInputError, match="not a JSON value"):
         json_payload(value)
+
+
+def test_null_is_a_json_value():
+    assert json_payload([None, {"null": 1.5}]) == b'[null,{"null":1.5}]'
 
 
 def test_a_file_is_never_read_beyond_the_limit(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.request_attributes import build_headers
+from producers.request_attributes import build_headers, encode_key
 from producers.request_ids import new_request_id
 from schemas.errors import EnvelopeError
 from schemas.headers import decode_request
@@ -41,6 +41,40 @@ def test_the_time_is_written_with_its_zone():
 def test_an_unknown_content_type_is_refused_before_sending():
     with pytest.raises(EnvelopeError, match="text/html"):
         build({}, content_type="text/html")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"deadline_seconds": float("inf")}, "deadline_seconds"),
+        ({"deadline_seconds": 1e12}, "ce_deadline"),
+        ({"deadline_ms": -1}, "ce_deadline"),
+        ({"traceparent": "x" * 300}, "traceparent"),
+        ({"headers": [("ce_id", b"forged")]}, "ce_id"),
+        ({"headers": [("content-type", b"x")]}, "content-type"),
+    ],
+)
+def test_what_a_worker_would_refuse_is_refused_before_sending(attributes, message):
+    with pytest.raises(EnvelopeError, match=message):
+        build(attributes)
+
+
+@pytest.mark.parametrize("request_id", ["x" * 257, "\ud800"])
+def test_an_id_that_cannot_travel_is_refused(request_id):
+    with pytest.raises(EnvelopeError, match="ce_id"):
+        build_headers({}, request_id=request_id, source="test", content_type="text/plain", now=0.0)
+
+
+def test_a_misspelt_attribute_is_refused_with_those_there_are():
+    with pytest.raises(TypeError, match=r"no attribute deadline_second; .*deadline_seconds"):
+        build({"deadline_second": 3})
+
+
+def test_a_key_is_text_or_bytes():
+    assert (encode_key(None), encode_key(b"k"), encode_key("k")) == (None, b"k", b"k")
+    for key in (7, "\ud800"):
+        with pytest.raises(EnvelopeError, match="key"):
+            encode_key(key)
 
 
 @given(extra=st.lists(st.tuples(st.text(max_size=9).map("x-".__add__), st.binary(max_size=9)), max_size=3))

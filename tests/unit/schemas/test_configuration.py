@@ -52,7 +52,7 @@ def test_a_relative_store_is_resolved_against_its_file(load, tmp_path):
 
 
 def test_an_empty_file_changes_nothing(load):
-    assert load("").model_dump() == load().model_dump()
+    assert load("").model_dump() == load("worker:").model_dump() == load().model_dump()
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,50 @@ def test_a_wrong_variable_is_named(load):
         load(HEADRACE_KAFKA__REQUEST_TIMEOUT_MS="soon")
 
 
-def test_a_list_variable_that_is_no_json_is_refused(load):
-    with pytest.raises(ConfigurationError, match="environment"):
-        load(HEADRACE_TOPICS__REQUESTS="[")
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HEADRACE_TOPICS__REQUESTS", "nope", "topics.requests: JSON is needed: a list.*got 'nope'"),
+        ("headrace_topics__requests", "[", "headrace_topics__requests: topics.requests: JSON is needed"),
+        ("HEADRACE_BATCHING__SIZE_BUCKETS", "1,2", "batching.size_buckets: JSON is needed: a list"),
+        ("HEADRACE_MODEL__CLASSES", "a=b", "model.classes: JSON is needed: a mapping"),
+        ("HEADRACE_WORKER", "3 members", "worker: JSON is needed: a mapping"),
+        ("HEADRACE_WORKER", "3", "HEADRACE_WORKER: worker: "),
+        ("HEADRACE_MODEL__VERSION", "", "HEADRACE_MODEL__VERSION: model.version: .*allowed are"),
+        ("HEADRACE_MODEL__CLASSES__ECHO", "os.system", "HEADRACE_MODEL__CLASSES__ECHO: model.classes.echo"),
+        ("headrace_worker__members", "0", "variable headrace_worker__members: worker.members"),
+    ],
+)
+def test_a_faulty_variable_is_named_with_its_key_and_not_the_file(load, name, value, message):
+    with pytest.raises(ConfigurationError, match=message) as raised:
+        load("kafka: {bootstrap: a}", **{name: value})
+    assert "headrace.yaml" not in str(raised.value)
+
+
+def test_a_rule_over_a_group_names_every_place_that_had_a_say(load):
+    with pytest.raises(
+        ConfigurationError, match=r"headrace.yaml and variable HEADRACE_TOPICS__RESULTS: topics: .*loop"
+    ):
+        load("topics: {requests: [a]}", HEADRACE_TOPICS__RESULTS="a")
+
+
+@pytest.mark.parametrize("group", ["worker: 3", "kafka: [a]", "redis: 'redis://user:hunter2@h:1/0'"])
+def test_a_group_that_is_no_mapping_is_refused_though_a_variable_would_replace_it(load, group):
+    with pytest.raises(ConfigurationError, match="a mapping of settings is needed") as raised:
+        load(group, HEADRACE_WORKER__GROUP="g", HEADRACE_KAFKA__BOOTSTRAP="b:1", HEADRACE_REDIS__URL="redis://h")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_no_credentials_of_a_url_are_shown(load):
+    for variables in ({"HEADRACE_REDIS": '"redis://u:hunter2@h"'}, {"HEADRACE_MODEL__VERSION": "s3://u:hunter2@h"}):
+        with pytest.raises(ConfigurationError) as raised:
+            load(**variables)
+        assert "hunter2" not in str(raised.value)
+
+
+def test_a_variable_that_is_a_mapping_is_merged_with_the_file_key_by_key(load):
+    settings = load("model: {classes: {a: 'x:A'}}", HEADRACE_MODEL__CLASSES='{"b": "x:B"}')
+    assert settings.model.classes == {"a": "x:A", "b": "x:B"}
 
 
 def test_model_classes_are_free_names(load):

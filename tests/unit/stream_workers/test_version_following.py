@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from model_store.timeline import Timeline
 from schemas.errors import InvalidPointerError, StartUpTimeoutError, UnavailableError
@@ -101,3 +102,29 @@ def test_staleness_grows_while_redis_is_down(tmp_path: Path) -> None:
 def test_a_damaged_file_is_no_version(tmp_path: Path) -> None:
     (tmp_path / "m.timeline").write_bytes(b"\xff\x00")
     assert LastKnownTimeline(tmp_path / "m.timeline").load() is None
+
+
+def test_trouble_while_following_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
+    live = FakeLive(timeline("v1"))
+    rig = Rig(tmp_path, live)
+    rig.first()
+    live.answers = [RuntimeError("odd"), UnavailableError("down"), UnavailableError("down"), timeline("v1", "v2")]
+    pauses = iter([None] * len(live.answers))
+    # The loop has no other end.
+    rig.follower._pause = lambda _: next(pauses)
+    with capture_logs() as logs, pytest.raises(StopIteration):
+        rig.follower._poll_for_ever()
+    assert [(log["log_level"], log["reason"]) for log in logs] == [
+        ("warning", "RuntimeError: odd"),
+        ("warning", "down"),
+        ("info", "down"),
+    ]
+    assert rig.follower.take_change() == ServedVersion("m", "v2", 2)
+
+
+def test_a_timeline_that_cannot_be_saved_leaves_one_file_at_most(tmp_path: Path) -> None:
+    target = tmp_path / "taken"
+    target.mkdir()
+    for versions in (["v1"], ["v1", "v2"], ["v1", "v2", "v3"]):
+        LastKnownTimeline(target).save(timeline(*versions))
+    assert len(list(tmp_path.iterdir())) == 2

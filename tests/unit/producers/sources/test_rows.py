@@ -148,3 +148,11 @@ def test_a_folder_without_images_is_refused(tmp_path):
         list(read_images(tmp_path, limit_bytes=50))
     with pytest.raises(ConfigurationError, match="is not a folder"):
         list(read_images(tmp_path / "absent", limit_bytes=50))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("[1]\n[2]\n", encoding="utf-8-sig")
+    assert [item.payload for item in read_rows(path, RowOptions(100))] == [b"[1]", b"[2]"]
+    assert count_rows(path, RowOptions(100)) == 2
