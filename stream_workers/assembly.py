@@ -49,12 +49,7 @@ def build_parts(
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
-        settlement=Settlement(
-            writer,
-            OutcomeEncoder(settings, slot, facts.partition_counts).encode,
-            pace=CommitPace(settings.worker.commit_interval_ms / 1000),
-            hold_seconds=settings.worker.transaction_timeout_ms / 2000,
-        ),
+        settlement=_settlement(settings, writer, OutcomeEncoder(settings, slot, facts.partition_counts)),
         pool=pool,
         metrics=WorkerMetrics(new_registry()),
         intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),
@@ -77,6 +72,15 @@ def build_parts(
         parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
     _observe(parts, writer)
     return parts
+
+
+def _settlement(settings: Settings, writer: OutcomeWriter, encoder: OutcomeEncoder) -> Settlement:
+    return Settlement(
+        writer,
+        encoder.encode,
+        pace=CommitPace(settings.worker.commit_interval_ms / 1000),
+        hold_seconds=settings.worker.transaction_timeout_ms / 2000,
+    )
 
 
 def _observe(parts: WorkerParts, writer: OutcomeWriter) -> None:

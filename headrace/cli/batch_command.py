@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile, PayloadColumn
 from schemas.configuration import load_settings
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 PLAIN_PROGRESS_SECONDS = 10.0
 
+Input = Annotated[Path, typer.Argument(metavar="INPUT", help="A folder of images, or .jsonl, .txt, .npy, .parquet.")]
+Output = Annotated[Path, typer.Argument(metavar="OUTPUT", help="The answers: .jsonl or .parquet.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -25,18 +29,16 @@ def register(app: typer.Typer) -> None:
 
 
 def batch(  # noqa: PLR0913 - one parameter per option
-    source: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="A folder of images, or .jsonl, .txt, .npy, .parquet.")
-    ],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The answers: .jsonl or .parquet.")],
+    source: Input,
+    output: Output,
     *,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
     model: Annotated[str | None, typer.Option(help="Refuse answers of any other model.")] = None,
     topic: Annotated[
         str | None, typer.Option(help="Request topic; the least urgent of the settings if not given.")
     ] = None,
     id_column: Annotated[str | None, typer.Option(help="Field that labels a row in the output.")] = None,
-    column: Annotated[str | None, typer.Option(help="Parquet column to send instead of the whole row.")] = None,
+    column: PayloadColumn = None,
     window: Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in flight at most.")] = 1000,
     deadline_ms: Annotated[int | None, typer.Option(min=1, help="Milliseconds that a row may take.")] = None,
     stall_timeout: Annotated[

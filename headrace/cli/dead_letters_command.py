@@ -1,12 +1,12 @@
 """`headrace dead-letters`: send refused requests back to where they came from."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
 from schemas.errors import one_line
 
@@ -28,7 +28,7 @@ def _group() -> None:
 
 def replay(
     *,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="Only this request; may be repeated.")] = None,
     codes: Annotated[list[str] | None, typer.Option("--code", help="Only this error code; may be repeated.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only requests that came from this topic.")] = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_LABEL_BYTES = 4 << 20
 
-Config = Annotated[Path | None, typer.Option(help="Configuration file.")]
 Name = Annotated[str, typer.Argument(help="The model's name.")]
 Version = Annotated[str, typer.Argument(help="The version's name.")]
 
@@ -51,7 +51,7 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     model_class: Annotated[str, typer.Option("--class", help="A registered class name, as in model.classes.")],
     labels: Annotated[Path | None, typer.Option(help="A text file with one label a line, in output order.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value for the class; repeatable. JSON or text.")] = None,
-    config: Config = None,
+    config: ConfigFile = None,
 ) -> None:
     """Publish a version: written aside, then visible at once and for ever. Exits 2 when it is there already."""
     from model_store.publishing import VersionDraft, publish_file  # noqa: PLC0415 - keeps --help instant
@@ -62,7 +62,7 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     typer.echo(_describe(publish_file(_open_store(settings), draft, weights)))
 
 
-def publish_demo(*, config: Config = None) -> None:
+def publish_demo(*, config: ConfigFile = None) -> None:
     """Publish EfficientNet-Lite 0, 1 and 2 with their ImageNet weights, as versions of the model `imagenet`."""
     from model_store.shipped.demo_weights import publish_demo as publish_all  # noqa: PLC0415 - keeps --help instant
 
@@ -71,7 +71,7 @@ def publish_demo(*, config: Config = None) -> None:
 
 
 def list_versions(
-    name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: Config = None
+    name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: ConfigFile = None
 ) -> None:
     """List the versions in the store, one NAME VERSION a line."""
     store = _open_store(load_settings(config, os.environ))
@@ -84,13 +84,13 @@ def list_versions(
         typer.echo(f"no version{of_it} in {store.root}{'' if is_there else ', which is not a folder'}", err=True)
 
 
-def show(name: Name, version: Version, *, config: Config = None) -> None:
+def show(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     """Print a version's manifest as JSON."""
     resolved = _open_store(load_settings(config, os.environ)).resolve(name, version)
     typer.echo(resolved.manifest.model_dump_json(indent=2))
 
 
-def check(name: Name, version: Version, *, config: Config = None) -> None:
+def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     """Verify every byte of a version, load it, run its example alone and as a full batch. Exits 2 or 1 when one fails.
 
     Loads the model into this process, which ends right after.
@@ -121,7 +121,7 @@ def activate(
         int, typer.Option(min=0, help="An epoch that workers already hold, after Redis lost its data.")
     ] = 0,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a stored value that is not sound.")] = False,
-    config: Config = None,
+    config: ConfigFile = None,
 ) -> None:
     """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster.
 
@@ -143,7 +143,7 @@ def activate(
         )
 
 
-def active(name: Name, *, config: Config = None) -> None:
+def active(name: Name, *, config: ConfigFile = None) -> None:
     """Print the active version and its epoch. Exits 1 when there is none."""
     with _live_versions(load_settings(config, os.environ)) as live:
         timeline = live.read(name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from headrace.cli.progress import show_progress
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
@@ -56,7 +57,7 @@ def precision(  # noqa: PLR0913 - one parameter per option
     even_if_slower: Annotated[
         bool, typer.Option("--even-if-slower", help="Also propose what is no faster than fp32 on this host.")
     ] = False,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
 ) -> None:
     """Measure agreement and speed on sample inputs. The measured version never changes.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from headrace.cli.progress import show_progress
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from stream_workers.profiling.service_curve import ServiceCurve
     from stream_workers.profiling.session import Effort, ProfileSession
     from stream_workers.profiling.setups import Setup
+
+
+Data = Annotated[
+    Path | None, typer.Option(help="Image folder, video or file of rows; the model's example if not given.")
+]
 
 
 @dataclass(frozen=True)
@@ -42,16 +48,14 @@ def profile(  # noqa: PLR0913 - one parameter per option
     *,
     rate: Annotated[float, typer.Option(min=0.01, help="Records per second that arrive.")],
     p99_ms: Annotated[float, typer.Option(min=1, help="Target of the p99 latency, commit included.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Image folder, video or file of rows; the model's example if not given.")
-    ] = None,
+    data: Data = None,
     versions: Annotated[str | None, typer.Option(help="Versions to compare, by commas: precisions, for one.")] = None,
     max_batch_size: Annotated[int, typer.Option(min=1, max=65_536, help="The largest size to measure.")] = 64,
     seconds: Annotated[float, typer.Option(min=0.05, max=600, help="Time per batch size.")] = 1.5,
     write: Annotated[Path | None, typer.Option(help="Write the settings file, merged with --config.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw throughput against latency as PNG.")] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Measure again under the chosen settings.")] = False,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
 ) -> None:
     """Measure service times by batch size on real model processes, and choose instances, threads, batch size and wait.
 
@@ -73,13 +77,7 @@ def profile(  # noqa: PLR0913 - one parameter per option
         session = ProfileSession(settings, find_samples(settings, wanted[0], data, os.environ), os.environ, tell)
         curves = session.measure(wanted, goal, effort)
     choice = _choose(settings, curves, goal, outputs)
-    if not choice.carries(goal):
-        typer.echo(
-            f"no settings carry {goal.rate:g}/s with a p99 of {goal.p99_seconds * 1000:g} ms:"
-            f" the largest rate within it is {choice.largest_rate:.0f}/s",
-            err=True,
-        )
-        raise typer.Exit(ExitCode.FAILED)
+    _check_carries(choice, goal)
     if write is not None:
         _write(choice, goal, curves[choice.candidate.setup], outputs)
     if confirm and not _confirm(session, choice, curves[choice.candidate.setup], effort):
@@ -122,6 +120,17 @@ def _choose(settings: Settings, curves: "Mapping[Setup, ServiceCurve]", goal: "G
         draw(outputs.picture, curves, points, knee, goal)
         typer.echo(f"drawn: {outputs.picture}")
     return choice
+
+
+def _check_carries(choice: "Choice", goal: "Goal") -> None:
+    """Leave with a failure when not even the best settings reach the goal."""
+    if not choice.carries(goal):
+        typer.echo(
+            f"no settings carry {goal.rate:g}/s with a p99 of {goal.p99_seconds * 1000:g} ms:"
+            f" the largest rate within it is {choice.largest_rate:.0f}/s",
+            err=True,
+        )
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _write(choice: "Choice", goal: "Goal", curve: "ServiceCurve", outputs: _Outputs) -> None:

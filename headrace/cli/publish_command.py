@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile, PayloadColumn
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 from schemas.settings import Settings
@@ -63,7 +64,7 @@ def publish(  # noqa: PLR0913 - one parameter per option
     kind: Annotated[Kind, typer.Argument(help="What is published.")],
     sources: Annotated[list[str], typer.Argument(help="Files, folders, rtsp:// addresses or texts.")],
     *,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
     topic: Annotated[str | None, typer.Option(help="Request topic; the first of the settings if not given.")] = None,
     streams: Annotated[int, typer.Option(min=1, max=256, help="Publish each source as so many streams.")] = 1,
     fps: Annotated[
@@ -76,7 +77,7 @@ def publish(  # noqa: PLR0913 - one parameter per option
     ] = None,
     quality: Annotated[int, typer.Option(min=1, max=95, help="JPEG quality of video frames.")] = 85,
     id_column: Annotated[str | None, typer.Option(help="Field that labels a row.")] = None,
-    column: Annotated[str | None, typer.Option(help="Parquet column to send instead of the whole row.")] = None,
+    column: PayloadColumn = None,
 ) -> None:
     """Publish requests and report what was written. Exits 1 when anything failed."""
     settings = load_settings(config, os.environ)

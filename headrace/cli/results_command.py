@@ -5,12 +5,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
 from schemas.errors import UnavailableError
 
@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 def results(  # noqa: PLR0913 - one parameter per option
     *,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
     follow: Annotated[bool, typer.Option(help="Go on at the end and print what comes.")] = False,
     output: Annotated[
         Format, typer.Option("--format", help="A table for people or JSON lines for programs.")

@@ -2,12 +2,12 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
 
 _MS_PER_HOUR = 3_600_000
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def create(
     *,
-    config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
+    config: ConfigFile = None,
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of each topic.")] = 4,
     replication: Annotated[int, typer.Option(min=1, max=100, help="Copies of each partition.")] = 1,
     retention_hours: Annotated[float | None, typer.Option(min=0.01, help="How long records are kept.")] = None,
@@ -48,7 +48,7 @@ def create(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def describe(*, config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None) -> None:
+def describe(*, config: ConfigFile = None) -> None:
     """Show the topics, and the lag of the worker group. Exits 1 when a topic is missing."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -1,19 +1,17 @@
 """`headrace worker`: serve a model, or only check that it could be served."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 from schemas.settings import Settings
 
 if TYPE_CHECKING:
     from stream_workers.batching.work import ServedVersion
-
-Config = Annotated[Path | None, typer.Option(help="Configuration file.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    config: Config = None,
+    config: ConfigFile = None,
     members: Annotated[int | None, typer.Option(min=1, max=64, help="Group members; else as in the settings.")] = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, which finish what is in flight; a second one ends at once.
@@ -46,7 +44,7 @@ def run(
     raise typer.Exit(supervise(settings, os.environ))
 
 
-def check(config: Config = None) -> None:
+def check(config: ConfigFile = None) -> None:
     """Load the model as a worker would and reach Kafka, Redis and every topic; then exit.
 
     Exits 0 when all is well, 2 when the settings or the model cannot work, 3 when an outside system does not answer.

@@ -24,8 +24,7 @@ from tests.faults.conftest import Rig
 from tests.faults.harness import FaultRun
 from tests.faults.kafka_proxy import KafkaProxy
 from tests.faults.load import LoadShape
-from tests.faults.test_model_faults import ask_health
-from tests.faults.worker_process import Role
+from tests.faults.worker_process import Role, ask_health
 
 SAMPLE_SECONDS = 10.0
 KEPT_THROUGHPUT = 0.95

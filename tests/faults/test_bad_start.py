@@ -14,8 +14,7 @@ import yaml
 from headrace.cli import main
 from tests.faults.conftest import Rig
 from tests.faults.harness import FaultRun
-from tests.faults.test_model_faults import ask_health
-from tests.faults.worker_process import WorkerProcess, wait_until
+from tests.faults.worker_process import WorkerProcess, ask_health, wait_until
 from tests.models.store_builder import CLASSES, publish
 
 NOWHERE = "127.0.0.1:1"

@@ -43,6 +43,19 @@ def stop(worker: WorkerProcess) -> None:
     assert time.monotonic() - began < DRAIN_SECONDS + GRACE_SECONDS
 
 
+def restart(worker: WorkerProcess) -> None:
+    stop(worker)
+    given = count_assignments(worker)
+    worker.start()
+    wait_until(lambda: count_assignments(worker) > given, 60, "restarted")
+
+
+def publish_burst(publisher: Publisher) -> None:
+    for number in range(BURST):
+        publisher.publish(numbers_row(number), content_type=JSON, key=f"burst-{number % 40}")
+    publisher.flush()
+
+
 def test_scaling_and_rolling_restarts_of_slow_workers_abort_lose_and_double_nothing(
     rig: Rig, unique: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -59,18 +72,13 @@ def test_scaling_and_rolling_restarts_of_slow_workers_abort_lose_and_double_noth
             Publisher(rig.direct, run.topics.requests[0]) as publisher,
             run.load(LoadShape(records_per_second=60)) as load,
         ):
-            for number in range(BURST):
-                publisher.publish(numbers_row(number), content_type=JSON, key=f"burst-{number % 40}")
-            publisher.flush()
+            publish_burst(publisher)
             wait_until(lambda: read_metric(first, "headrace_partitions_paused") > 0, 20, "partitions paused")
 
             second = run.add_worker("second", **settings)
             wait_until(lambda: second.log.exists() and count_assignments(second) == 1, 60, "the second has partitions")
             for worker in (first, second):
-                stop(worker)
-                given = count_assignments(worker)
-                worker.start()
-                wait_until(lambda: count_assignments(worker) > given, 60, "restarted")  # noqa: B023 - waited for here
+                restart(worker)
             given = count_assignments(first)
             stop(second)
             wait_until(lambda: count_assignments(first) > given, 30, "the first has everything")

@@ -2,11 +2,14 @@
 
 import contextlib
 import enum
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -30,6 +33,16 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not true after {seconds:g} s")
         time.sleep(0.02)
+
+
+def ask_health(log: Path, path: str) -> tuple[int, str]:
+    """Ask the endpoint whose port is in the log."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"health endpoint"' in line]
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{lines[-1]['port']}/{path}", timeout=5) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class WorkerProcess:

@@ -7,7 +7,7 @@ from stream_workers.answer_cache import AnswerCache
 from stream_workers.batching.work import Answer, Expired, Rejected
 from stream_workers.metrics import WorkerMetrics
 from tests.unit.stream_workers.builders import request
-from tests.unit.stream_workers.test_worker import P0, P1, Rig, fill
+from tests.unit.stream_workers.worker_rig import P0, P1, Rig, fill
 
 
 def cached_rig(**varied: int) -> Rig:
