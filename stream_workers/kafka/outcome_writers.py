@@ -5,6 +5,7 @@ These are the only places that hold a Kafka producer. All calls come from the se
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -26,6 +27,9 @@ _OPEN_ATTEMPTS = 4
 _FULL_QUEUE_WAIT_SECONDS = 0.01
 
 _log = structlog.get_logger("settlement")
+
+# What a producer that was fenced left open, the broker has aborted already.
+warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 
 class OutcomeWriter(Protocol):

@@ -209,9 +209,18 @@ def test_a_predecessor_with_an_open_transaction_is_fenced_and_its_outcomes_stay_
         successor.commit({(b.requests, 0): 3}, b.identity())
         with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
             b.writer.commit({(b.requests, 0): 1}, b.identity())
-        # The client raises it once more, from whichever call runs its callbacks first.
-        with pytest.raises(FencedError):
-            wait_until(b.writer.serve, 10, "the client reports that it was fenced")
         assert b.visible() == ["of the successor"]
         assert b.committed(0) == 3
+        successor.close()
+
+
+def test_a_writer_that_is_fenced_while_nothing_is_asked_of_it_says_so(rig: Rig, unique: str) -> None:
+    with bench(rig, unique, rig.direct) as b:
+        b.writer.begin()
+        successor = TransactionalWriter(b.settings, "w-0")
+        successor.open()
+        # The client adds the partition to its transaction by itself; the refusal comes with its callbacks.
+        b.send("too late")
+        with pytest.raises(FencedError):
+            wait_until(b.writer.serve, PATIENCE_SECONDS, "the client reports that it was fenced")
         successor.close()
