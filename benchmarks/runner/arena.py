@@ -27,6 +27,7 @@ from benchmarks.runner.processes import (
     read_last_words,
     running,
 )
+from benchmarks.runner.warm_memory import warm_memory
 from benchmarks.runner.watch import watch
 from benchmarks.workloads.specification import EXPECTED, MODELS, PAYLOADS, WEIGHTS, Workload
 from headrace.local_stack.stack import LocalStack
@@ -125,8 +126,9 @@ class Arena:
         prepared = self.prepare(workload)
         requests = self._backlog(workload, prepared, count, variant)
         timeout = START_SECONDS + count / _LEAST_PER_SECOND
-        with self.serving(workload, contestant, requests, variant.settings) as serving, Neighbours() as neighbours:
-            seen = watch(self.bootstrap, serving.results, count, timeout, serving.check)
+        with warm_memory(), self.serving(workload, contestant, requests, variant.settings) as serving:
+            with Neighbours() as neighbours:
+                seen = watch(self.bootstrap, serving.results, count, timeout, serving.check)
         self.topics.drop(serving.results)
         stride = max(1, count // _COMPARED_ANSWERS)
         agreement = None
