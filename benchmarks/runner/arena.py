@@ -126,9 +126,12 @@ class Arena:
         prepared = self.prepare(workload)
         requests = self._backlog(workload, prepared, count, variant)
         timeout = START_SECONDS + count / _LEAST_PER_SECOND
-        with warm_memory(), self.serving(workload, contestant, requests, variant.settings) as serving:
-            with Neighbours() as neighbours:
-                seen = watch(self.bootstrap, serving.results, count, timeout, serving.check)
+        with (
+            warm_memory(),
+            self.serving(workload, contestant, requests, variant.settings) as serving,
+            Neighbours() as neighbours,
+        ):
+            seen = watch(self.bootstrap, serving.results, count, timeout, serving.check)
         self.topics.drop(serving.results)
         stride = max(1, count // _COMPARED_ANSWERS)
         agreement = None

@@ -1,9 +1,9 @@
 """Memory that is ready to be used, handed over while a run lasts.
 
-The host of a virtual machine takes free memory back and gives it again page by page, which can cost more per page than a
-contestant spends on the record that lies in it (35 against 1.2 microseconds were measured), and more in one minute than
-in the next. So the benchmark touches memory before a run and gives it up bit by bit during the run: the kernel hands out
-first what was freed last. Where a page is cheap, nothing is done.
+The host of a virtual machine takes free memory back and gives it again page by page, which can cost more per page than
+a contestant spends on the record that lies in it (35 against 1.2 microseconds were measured), and more in one minute
+than in the next. So the benchmark touches memory before a run and gives it up bit by bit during the run: the kernel
+hands out first what was freed last. Where a page is cheap, nothing is done.
 """
 
 import contextlib
