@@ -108,6 +108,8 @@ class Reporter:
         reasons = []
         if not parts.pool.has_instances():
             reasons.append("no model process is ready")
+        if not parts.member.is_connected:
+            reasons.append("no connection to a Kafka broker")
         if not parts.member.is_member:
             reasons.append("not a member of the consumer group")
         if parts.breaker.is_open:

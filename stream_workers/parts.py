@@ -33,6 +33,10 @@ class MemberDoor(Protocol):
     def is_member(self) -> bool:
         """True while it has an identity in the group."""
 
+    @property
+    def is_connected(self) -> bool:
+        """False while no broker is to be reached."""
+
     def poll(self, max_records: int, wait_seconds: float) -> Polled:
         """Fetch what is there."""
 

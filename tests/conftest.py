@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,12 @@ from schemas.errors import PipelineError
 
 TESTS = Path(__file__).parent
 FOLDERS = ("unit", "contract", "integration", "faults")
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to what it starts in the background: the commands under test inherit an ignored Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -79,6 +79,7 @@ def consumer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
         # What the client does for a whole second, by default, once its queue was full: the worker would run dry.
         "fetch.queue.backoff.ms": 10,
         "fetch.error.backoff.ms": 100,
+        "statistics.interval.ms": 1000,
         "error_cb": on_error,
     }
 

@@ -81,6 +81,7 @@ class GroupMember:
         self._consumer: Consumer | None = None
         self._serial = 0
         self._is_member = False
+        self._is_connected = True
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
         self._resets: dict[PartitionKey, int | None] = {}
         self._asked: dict[PartitionKey, int] = {}
@@ -90,7 +91,7 @@ class GroupMember:
     def join(self, listener: RebalanceListener) -> None:
         """Subscribe to the request topics."""
         config = consumer_config(self._settings, self._identity, log_client_error)
-        self._consumer = Consumer(config | {"on_commit": self._note_commit})
+        self._consumer = Consumer(config | {"on_commit": self._note_commit, "stats_cb": self._note_statistics})
 
         def moved(partitions: Iterable[TopicPartition]) -> list[PartitionKey]:
             keys = [(partition.topic, partition.partition) for partition in partitions]
@@ -145,6 +146,11 @@ class GroupMember:
         """True when the last snapshot found an identity in the group."""
         return self._is_member
 
+    @property
+    def is_connected(self) -> bool:
+        """False when the client had no connection to any broker when it last looked, which is once a second."""
+        return self._is_connected
+
     def snapshot(self) -> GroupSnapshot | None:
         """Take this member's identity in the group, or None while it has none. Take it right after a poll."""
         consumer = self._open()
@@ -189,6 +195,10 @@ class GroupMember:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _note_statistics(self, text: str) -> None:
+        # Ten kilobytes of JSON for one fact: looked for as text. Only brokers have a state in capitals.
+        self._is_connected = '"state":"UP"' in text
 
     def _note_commit(self, error: KafkaError | None, positions: Sequence[TopicPartition]) -> None:
         refused = {

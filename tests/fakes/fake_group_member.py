@@ -18,6 +18,7 @@ class FakeGroupMember:
         self.listener: RebalanceListener | None = None
         self.serial = 0
         self.is_member = True
+        self.is_connected = True
         self.left = False
         self.unreadable: list[UnreadableBatch] = []
         self.records_lost: dict[PartitionKey, int] = {}

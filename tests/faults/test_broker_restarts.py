@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,18 @@ from headrace.local_stack.stack import LocalStack
 from tests.faults.conftest import Rig
 from tests.faults.harness import FaultRun
 from tests.faults.load import LoadShape
+from tests.faults.worker_process import ask_health, wait_until
 
 pytestmark = pytest.mark.timeout(240)
+
+
+# Shorter than the session, at the end of which a member is out of its group anyway.
+DOWN_SECONDS = 3.0
+
+
+def misses_the_broker(run: FaultRun) -> bool:
+    status, text = ask_health(run.worker.log, "ready")
+    return status == 503 and "no connection to a Kafka broker" in text
 
 
 def test_a_broker_that_restarts_or_crashes_costs_no_record_and_no_worker(
@@ -24,7 +35,10 @@ def test_a_broker_that_restarts_or_crashes_costs_no_record_and_no_worker(
             with run.load(LoadShape(records_per_second=200)) as load:
                 for kill in (False, True):
                     time.sleep(3.0)
-                    stack.restart_broker(kill=kill)
+                    with ThreadPoolExecutor(1) as other:
+                        restart = other.submit(stack.restart_broker, kill=kill, down_seconds=DOWN_SECONDS)
+                        wait_until(lambda: misses_the_broker(run), DOWN_SECONDS + 10, "the worker is not ready")
+                        restart.result()
                     up_at = time.monotonic()
                     run.wait_until_answering(60)
                     name = "killed" if kill else "restarted"
