@@ -9,7 +9,7 @@ from benchmarks.contestants.catalogue import Contestant, overlay_contestant
 
 RESULTS = Path(__file__).parent / "results"
 FULL_ROUNDS, QUICK_ROUNDS = 5, 2
-FULL_SECONDS, QUICK_SECONDS = 3.0, 2.5
+FULL_SECONDS, QUICK_SECONDS = 5.0, 2.5
 
 
 @dataclass(frozen=True)

@@ -151,12 +151,16 @@ def overlay_contestant(name: str, overlay: Path) -> Contestant:
 def select_contestants(
     wanted: Sequence[str], extra: Sequence[Contestant], *, core_only: bool, quick: bool
 ) -> list[Contestant]:
-    """Contestants by name or family; all that suit the field when none is named. Raises ValueError for unknown ones."""
+    """Contestants by name or family; all that suit the field when none is named. `extra` ones always take part.
+
+    Raises ValueError for unknown names.
+    """
     everyone = [*CONTESTANTS.values(), *extra]
     if not wanted:
-        return [one for one in everyone if (one.is_core or not core_only) and (one.is_quick or not quick)]
+        suiting = [one for one in CONTESTANTS.values() if one.is_core or not core_only]
+        return [*(one for one in suiting if one.is_quick or not quick), *extra]
     known = {one.name for one in everyone} | set(Family)
     unknown = sorted(set(wanted) - known)
     if unknown:
         raise ValueError(f"no contestant {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    return [one for one in everyone if one.name in wanted or one.family in wanted]
+    return [one for one in everyone if one in extra or one.name in wanted or one.family in wanted]

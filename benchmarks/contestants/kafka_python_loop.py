@@ -30,7 +30,7 @@ def main() -> None:
         **(_TUNED_CONSUMER if task.is_tuned else {}),
     )
     producer = KafkaProducer(bootstrap_servers=task.bootstrap, **(_TUNED_PRODUCER if task.is_tuned else {}))
-    commit_at = 0.0
+    commit_at, is_behind = 0.0, False
     while True:
         polled = consumer.poll(WAIT_MS, max_records=task.batch_size)
         records: list[Any] = [record for partition in polled.values() for record in partition]
@@ -39,10 +39,12 @@ def main() -> None:
             for record, answer in zip(records, answers, strict=True):
                 headers = answer_headers(record.headers)
                 producer.send(task.results, value=answer, key=record.key, headers=headers)
-        if not task.is_tuned or time.monotonic() >= commit_at:
+            is_behind = True
+        # Before it has joined its group, a commit would only keep the consumer from joining.
+        if is_behind and (not task.is_tuned or time.monotonic() >= commit_at):
             producer.flush()
             consumer.commit()
-            commit_at = time.monotonic() + COMMIT_SECONDS
+            commit_at, is_behind = time.monotonic() + COMMIT_SECONDS, False
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import dataclasses
 import importlib.util
 
 import pytest
@@ -72,3 +73,10 @@ def test_options_that_cannot_be_right_are_refused(arguments, capsys):
         read_options(arguments, ["small"], ["small"])
 
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_an_overlay_takes_part_whoever_else_is_named() -> None:
+    extra = dataclasses.replace(CONTESTANTS["headrace"], name="mine", is_core=False, is_quick=False)
+
+    assert extra in select_contestants(["loop"], [extra], core_only=True, quick=True)
+    assert extra in select_contestants([], [extra], core_only=True, quick=True)
