@@ -28,7 +28,9 @@ def main() -> None:
         else:
             model.answer(batches[position])
         count += task.batch_size
-    print(json.dumps({"records_per_second": count / (time.perf_counter() - started)}), flush=True)
+    # In one piece: the processes of a limit share a log, and `print` would write the end of the line by itself.
+    sys.stdout.write(json.dumps({"records_per_second": count / (time.perf_counter() - started)}) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
