@@ -79,7 +79,8 @@ class Payload:
             return array.astype(np.float32, copy=False)
 
     def _json_array(self) -> npt.NDArray[Any]:
-        value, text = self.json(), bytes(self.data)
+        text = bytes(self.data)
+        value = decode_json(text, self.limits.json_depth)
         if b"true" in text or b"false" in text:
             # An array would silently make ones and zeros of them as soon as there is a number among them.
             raise InvalidInputError("numbers are needed: this JSON text holds true, false or a string")

@@ -9,13 +9,18 @@ from schemas.errors import ConfigurationError, ManifestError
 SHIPPED: Mapping[str, str] = {"efficientnet-lite": "model_store.shipped.efficientnet_lite:EfficientNetLite"}
 
 
+def known_classes(classes: Mapping[str, str]) -> dict[str, str]:
+    """Every registered name with its import path, `classes` (`model.classes`) winning over the shipped ones."""
+    return {**SHIPPED, **classes}
+
+
 def resolve_class(name: str, classes: Mapping[str, str]) -> type[InferenceModel]:
-    """Import the model class that is registered as `name`, `classes` (`model.classes`) winning over the shipped ones.
+    """Import the model class that is registered as `name`, by :func:`known_classes`.
 
     Raises ManifestError for a name that is not registered, listing those that are, and ConfigurationError for a
     registered import path that does not lead to a subclass of InferenceModel.
     """
-    known = {**SHIPPED, **classes}
+    known = known_classes(classes)
     if name not in known:
         raise ManifestError(f"model class {name!r} is not registered; known: {', '.join(sorted(known)) or 'none'}")
     path = known[name]

@@ -37,6 +37,11 @@ class TimelineEntry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
 
+    @property
+    def heaviest(self) -> str:
+        """The version with the largest share: what a worker that serves only one takes."""
+        return max(self.split, key=lambda version: self.split[version])
+
     def pick(self, key: bytes) -> str:
         """Return the version for a key: always the same one under this entry."""
         if len(self.split) == 1:

@@ -147,7 +147,7 @@ class VersionFollower:
 
     def _newest(self, timeline: Timeline) -> ServedVersion:
         entry = timeline.entries[-1]
-        return ServedVersion(self._model, max(entry.split, key=lambda version: entry.split[version]), entry.epoch)
+        return ServedVersion(self._model, entry.heaviest, entry.epoch)
 
     def _poll_for_ever(self) -> None:
         epoch = self._watch.known.epoch if self._watch.known else 0

@@ -154,9 +154,9 @@ def active(name: Name, *, config: ConfigFile = None) -> None:
 
 
 def _check_registered(model_class: str, settings: "Settings") -> None:
-    from model_store.registry import SHIPPED  # noqa: PLC0415 - keeps --help instant
+    from model_store.registry import known_classes  # noqa: PLC0415 - keeps --help instant
 
-    known = {**SHIPPED, **settings.model.classes}
+    known = known_classes(settings.model.classes)
     if model_class not in known:
         raise ConfigurationError(
             f"class {model_class} is not registered in model.classes; there are {', '.join(sorted(known))}"

@@ -91,8 +91,5 @@ def _find_active(settings: Settings) -> "ServedVersion | None":
     from stream_workers.batching.work import ServedVersion  # noqa: PLC0415
 
     timeline = LiveVersions(settings.redis).read(settings.model.name)
-    if timeline is None or not timeline.entries:
-        return None
-    entry = timeline.entries[-1]
-    version = max(entry.split, key=lambda one: entry.split[one])
-    return ServedVersion(settings.model.name, version, entry.epoch)
+    entry = None if timeline is None else timeline.latest
+    return None if entry is None else ServedVersion(settings.model.name, entry.heaviest, entry.epoch)

@@ -142,3 +142,7 @@ def test_an_entry_cannot_be_changed() -> None:
 
     with pytest.raises(TypeError):
         entry.split["v2"] = 1  # type: ignore[index]  # the point of the test
+
+
+def test_the_heaviest_version_of_a_split_is_the_one_with_the_largest_share() -> None:
+    assert TimelineEntry(1, {"v1": 5, "v2": 90, "v3": 5}, 0).heaviest == "v2"
