@@ -13,7 +13,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from model_store.timeline import MAX_TIMELINE_BYTES, Timeline, decode_timeline, encode_timeline
+from model_store.timeline import Timeline
+from model_store.timeline_codec import MAX_TIMELINE_BYTES, decode_timeline, encode_timeline
 from schemas.errors import ConfigurationError, InvalidPointerError, PointerConflictError, UnavailableError, scrub
 from schemas.names import check_name
 from schemas.settings import RedisSettings

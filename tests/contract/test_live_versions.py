@@ -6,7 +6,8 @@ import redis
 from pydantic import SecretStr
 
 from model_store.live_versions import LiveVersions, _translated
-from model_store.timeline import MAX_TIMELINE_BYTES, Timeline
+from model_store.timeline import Timeline
+from model_store.timeline_codec import MAX_TIMELINE_BYTES
 from schemas.errors import (
     ConfigurationError,
     InvalidPointerError,

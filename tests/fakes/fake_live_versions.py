@@ -1,6 +1,7 @@
 """The active versions in a dict: what the Redis door promises, without Redis."""
 
-from model_store.timeline import Timeline, decode_timeline, encode_timeline
+from model_store.timeline import Timeline
+from model_store.timeline_codec import decode_timeline, encode_timeline
 from schemas.errors import InvalidPointerError
 from schemas.names import check_name
 
