@@ -7,6 +7,7 @@ from producers.record_size import count_record_bytes
 from schemas.settings import LimitSettings, TopicSettings
 
 LOG_APPEND_TIME = "LogAppendTime"
+_COMPACT = "compact"
 _ERROR_HEADER_BYTES = 16 * 1024
 """Room for the headers that a dead letter adds to those of its request."""
 
@@ -57,9 +58,10 @@ def plan_topics(
     replication: int,
     retention_ms: int | None = None,
 ) -> tuple[TopicPlan, ...]:
-    """Plan request, result and dead-letter topics: sized to the limits, request topics stamped by the broker.
+    """Plan request, result and dead-letter topics, sized to the limits, and the compacted control topic.
 
-    Append time is what an exact version cut is made of, so it is not a choice here.
+    Request topics are stamped by the broker: append time is what an exact version cut is made of, so it is not a choice
+    here. The control topic has one partition, which gives its records one order, and is kept for ever.
     """
     around = count_record_bytes(None, None, ()) + limits.key_bytes + limits.header_bytes
     kept = {} if retention_ms is None else {"retention.ms": str(retention_ms)}
@@ -74,6 +76,7 @@ def plan_topics(
         *(TopicPlan(name, partitions, replication, request) for name in topics.requests),
         TopicPlan(topics.results, partitions, replication, result),
         TopicPlan(topics.dead_letters, partitions, replication, dead_letter),
+        TopicPlan(topics.control, 1, replication, {"cleanup.policy": _COMPACT}),
     )
 
 
@@ -90,7 +93,10 @@ def find_differences(plan: TopicPlan, found: TopicDescription) -> tuple[str, ...
     size = plan.configs.get("max.message.bytes")
     if size is not None and found.max_message_bytes is not None and found.max_message_bytes < int(size):
         differences.append(f"max.message.bytes {found.max_message_bytes} instead of {size}")
-    if "compact" in found.cleanup_policy:
+    if _COMPACT in plan.configs.get("cleanup.policy", ""):
+        if found.cleanup_policy and found.cleanup_policy != _COMPACT:
+            differences.append(f"cleanup.policy {found.cleanup_policy} would drop records that are still needed")
+    elif _COMPACT in found.cleanup_policy:
         differences.append("cleanup.policy compact would drop records with equal keys")
     return tuple(differences)
 

@@ -12,15 +12,16 @@ from stream_workers.batching.failure_policy import Breaker
 from stream_workers.batching.intake import Intake
 from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.live_streams import LiveStreams
-from stream_workers.batching.offset_ledger import OffsetLedger, Settled
+from stream_workers.batching.offset_ledger import Frontier, OffsetLedger, Settled
 from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import Batch, PartitionKey, ServedVersion, WorkItem, unbatched_timings
+from stream_workers.batching.work import Batch, PartitionKey, WorkItem, unbatched_timings
 from stream_workers.caching.recall import NoAnswerCache
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.pipeline.contract import ModelPool
+from stream_workers.record_versions import RecordVersions
 
 
 class MemberDoor(Protocol):
@@ -52,7 +53,7 @@ class MemberDoor(Protocol):
     def seek(self, partition: PartitionKey, offset: int) -> None:
         """Go on at an offset."""
 
-    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], *, wait: bool) -> None:
         """Commit offsets without a transaction."""
 
     def leave(self) -> None:
@@ -88,7 +89,10 @@ class SettlementDoor(Protocol):
 
 
 class LetsGo(Protocol):
-    """Who finishes the work of partitions that are about to go: the worker."""
+    """Who finishes the work of partitions that are about to go, and settles the cuts of new ones: the worker."""
+
+    def offer(self, settled: Settled) -> None:
+        """Hand what is settled on, if anything is."""
 
     def let_go(self, partitions: Sequence[PartitionKey], give_up_at: float) -> None:
         """Finish and commit what is in flight for them."""
@@ -108,6 +112,7 @@ class WorkerParts:
     wait: WaitPolicy
     """The batcher's; it is told of arrivals, of batches in hand and of service times."""
     ledger: OffsetLedger
+    versions: RecordVersions
     deadlines: DeadlineWatch
     breaker: Breaker
     budget: IntakeBudget
@@ -125,10 +130,6 @@ class WorkerParts:
     cache: NoAnswerCache = field(default_factory=NoAnswerCache)
     """Answers that were given before; off unless `cache.enabled`."""
     assignments: dict[PartitionKey, int] = field(default_factory=dict)
-
-    def version(self) -> ServedVersion:
-        """The version named by outcomes that never met a model."""
-        return self.pool.active_version() or ServedVersion(self.settings.model.name, "", 0)
 
     def owns(self, item: WorkItem) -> bool:
         """True while the record's partition is still ours under the assignment that it came with."""

@@ -1,10 +1,11 @@
 """What happens when partitions come and go. Runs inside a poll, in the worker's thread."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from stream_workers.batching.work import PartitionKey
+from stream_workers.kafka.committed_offsets import CommittedOffset
 from stream_workers.parts import LetsGo, WorkerParts
 
 _log = structlog.get_logger("worker")
@@ -18,14 +19,21 @@ class PartitionLifecycle:
         self._worker = worker
         self._serial = 0
 
-    def on_assigned(self, partitions: Sequence[PartitionKey]) -> None:
-        """Open a fresh book for each partition; it starts at its committed offset and unpaused."""
-        for partition in partitions:
+    def on_assigned(self, partitions: Mapping[PartitionKey, CommittedOffset]) -> None:
+        """Open a fresh book for each partition; it starts at its committed offset and unpaused.
+
+        What was recorded of its versions is read first: committed offsets were, so nothing of a former owner comes
+        after that.
+        """
+        if partitions:
+            self._p.versions.catch_up()
+        for partition, committed in partitions.items():
             self._serial += 1
             self._p.assignments[partition] = self._serial
-            self._p.ledger.open(partition, self._serial)
+            self._p.versions.open(partition, self._serial, committed)
             self._p.budget.forget(partition)
-        self._changed("assigned", partitions)
+        self._changed("assigned", list(partitions))
+        self._worker.offer(self._p.ledger.settle_cuts())
 
     def on_revoked(self, partitions: Sequence[PartitionKey]) -> None:
         """Finish and commit what is in flight, within the drain limit, then let go of the rest."""
@@ -45,6 +53,7 @@ class PartitionLifecycle:
         for partition in partitions:
             self._p.assignments.pop(partition, None)
             self._p.ledger.close(partition)
+            self._p.versions.close(partition)
             self._p.budget.forget(partition)
             self._p.deadlines.forget(partition)
             self._p.cache.drop(partition)

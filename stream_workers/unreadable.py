@@ -46,6 +46,7 @@ def step_over(unreadable: UnreadableBatch, parts: WorkerParts, now: float) -> li
             content_type=BYTES,
         )
         item = WorkItem(request, assignment, now, BYTES, RECORD_OVERHEAD_BYTES)
-        item.outcome = refusal(error, Stage.DECODE, parts.version())
+        item.version = parts.versions.stamps.stamp(request)
+        item.outcome = refusal(error, Stage.DECODE, item.version)
         items.append(item)
     return items

@@ -56,7 +56,7 @@ def describe(*, config: ConfigFile = None) -> None:
     from producers.topics import TopicAdmin  # noqa: PLC0415
 
     settings = load_settings(config, os.environ)
-    names = (*settings.topics.requests, settings.topics.results, settings.topics.dead_letters)
+    names = (*settings.topics.requests, settings.topics.results, settings.topics.dead_letters, settings.topics.control)
     with TopicAdmin(settings.kafka) as admin:
         found = admin.describe(names)
         present = [topic.name for topic in found if topic.exists]

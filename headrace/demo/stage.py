@@ -30,7 +30,9 @@ VERSIONS = ("lite0", "lite1", "lite2")
 PARTITIONS = 8
 MEMBERS = 2
 MAX_BATCH_SIZE = 8
-TOPICS = TopicSettings(requests=("demo.requests",), results="demo.results", dead_letters="demo.dead-letters")
+TOPICS = TopicSettings(
+    requests=("demo.requests",), results="demo.results", dead_letters="demo.dead-letters", control="demo.control"
+)
 MEMBER_MODULE = "stream_workers.member"
 MEMBER_NAME = "hr-"
 """How a member that holds a slot is named; the worker's spare, which holds none, is not."""

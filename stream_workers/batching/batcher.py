@@ -6,11 +6,15 @@ work, each of n lanes gets at least one of every `ceil(1 / share) + n - 2` batch
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from stream_workers.batching.lane import BatchLimits, Due, Lane
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import PartitionKey, ReleaseReason, WorkItem
+from stream_workers.batching.work import PartitionKey, ReleaseReason, ServedVersion, WorkItem
+
+CountFreeSlots = Callable[[int, ServedVersion], int]
+"""Batches of a priority and a version that could be started now."""
 
 MOST_URGENT, LEAST_URGENT = 0, 9
 """The range of priorities."""
@@ -19,6 +23,11 @@ MOST_URGENT, LEAST_URGENT = 0, 9
 def most_passed_over(share: float) -> int:
     """Batches of more urgent lanes that may go before one that waits, so that its lane keeps this share of them."""
     return math.ceil(1 / share) - 1
+
+
+def _always_one(priority: int, version: ServedVersion) -> int:
+    del priority, version
+    return 1
 
 
 class Batcher:
@@ -45,34 +54,49 @@ class Batcher:
             self._lanes[item.priority].add(item)
 
     def next_batch(
-        self, now: float, *, draining: bool = False, urgent_only: bool = False, doomed_before_ms: int = 0
+        self, now: float, free_slots: CountFreeSlots = _always_one, *, draining: bool = False, doomed_before_ms: int = 0
     ) -> tuple[list[WorkItem], ReleaseReason] | None:
-        """Return the records of the batch that is due at `now` and why, or None.
+        """Return the records of the batch that is due at `now` and why, or None. They meet one version.
 
-        `draining` releases what is queued. `urgent_only`: there is room for the most urgent lane alone. Records whose
-        deadline lies before `doomed_before_ms` (epoch) are left to it.
+        `free_slots` says where there is room. `draining` releases what is queued. Records whose deadline lies before
+        `doomed_before_ms` (epoch) are left to it.
         """
+        if not any(free_slots(MOST_URGENT, version) for version in self.versions()):
+            return None
         wait_seconds = self._wait.wait_seconds(now)
         for lane in self._lanes.values():
             lane.wait_seconds = wait_seconds
-        while (chosen := self._choose(now, draining, urgent_only)) is not None:
+        while (chosen := self._choose(now, free_slots, draining)) is not None:
             priority, due = chosen
             items = self._lanes[priority].gather(due, doomed_before_ms)
             if items:
                 return items, due.reason
         return None
 
-    def next_release_at(self) -> float | None:
-        """Monotonic seconds at which a queued batch falls due by its wait, as `next_batch` last found it to be; None
-        when nothing is queued.
+    def next_release_at(self, free_slots: CountFreeSlots = _always_one) -> float | None:
+        """Monotonic seconds at which a queued batch with room falls due by its wait, as `next_batch` last found it to
+        be; None when there is none.
         """
-        times = [at for lane in self._lanes.values() if (at := lane.next_release_at()) is not None]
-        return min(times, default=None)
+        found = (lane.next_release_at(partial(_has_room, free_slots, p)) for p, lane in self._lanes.items())
+        return min((at for at in found if at is not None), default=None)
+
+    def versions(self) -> set[ServedVersion]:
+        """The versions that queued records are to meet."""
+        return set().union(*(lane.versions() for lane in self._lanes.values()))
+
+    def count_waiting(self, has_room: Callable[[ServedVersion], bool]) -> int:
+        """Queued records of versions without room."""
+        return sum(lane.count_waiting(has_room) for lane in self._lanes.values())
 
     def oldest_polled_at(self) -> dict[int, float]:
         """By priority: when the record that has waited longest was polled. Lanes with nothing queued are left out."""
         found = {priority: lane.oldest_polled_at() for priority, lane in self._lanes.items()}
         return {priority: at for priority, at in found.items() if at is not None}
+
+    def take_from(self, partition: PartitionKey, offset: int) -> list[WorkItem]:
+        """Take the records of a partition at or after `offset` out of their queues, in offset order."""
+        taken = [item for lane in self._lanes.values() for item in lane.take_from(partition, offset)]
+        return sorted(taken, key=lambda item: item.request.offset)
 
     def drop(self, partition: PartitionKey) -> int:
         """Forget what is queued of a partition that was taken away; returns how many records that was."""
@@ -86,17 +110,28 @@ class Batcher:
         if item.queued:
             self._lanes[item.priority].discard(item)
 
-    def _choose(self, now: float, draining: bool, urgent_only: bool) -> tuple[int, Due] | None:
-        due = {p: found for p, lane in self._lanes.items() if (found := lane.find_due(now, draining=draining))}
-        if not due or (urgent_only and MOST_URGENT not in due):
+    def _choose(self, now: float, free_slots: CountFreeSlots, draining: bool) -> tuple[int, Due] | None:
+        due: dict[int, Due] = {}
+        kept_waiting: list[int] = []
+        for priority, lane in self._lanes.items():
+            found = lane.find_due(now, partial(_has_room, free_slots, priority), draining=draining)
+            if found is not None:
+                due[priority] = found
+            elif lane.find_due(now, partial(_has_room, free_slots, MOST_URGENT), draining=draining) is not None:
+                # There is room for urgent batches only: passed over all the same.
+                kept_waiting.append(priority)
+        if not due:
             return None
         chosen = min(due)
-        if not urgent_only:
-            kept_waiting = max(due, key=lambda priority: (self._passed_over[priority], -priority))
-            if self._passed_over[kept_waiting] >= self._most_passed_over:
-                chosen = kept_waiting
-        for priority in due:
+        longest = max((*due, *kept_waiting), key=lambda priority: (self._passed_over[priority], -priority))
+        if longest in due and self._passed_over[longest] >= self._most_passed_over:
+            chosen = longest
+        for priority in (*due, *kept_waiting):
             if priority > chosen:
                 self._passed_over[priority] += 1
         self._passed_over[chosen] = 0
         return chosen, due[chosen]
+
+
+def _has_room(free_slots: CountFreeSlots, priority: int, version: ServedVersion) -> bool:
+    return free_slots(priority, version) > 0

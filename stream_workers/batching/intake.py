@@ -1,6 +1,6 @@
 """Turns polled requests into work items: refuses what is over a limit and tells like shapes apart. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from schemas.errors import InvalidInputError, InvalidRecordError, PayloadTooLargeError, scrub
 from schemas.headers import HEADER_FRAMING_BYTES
@@ -72,10 +72,10 @@ class Intake:
         requests: Iterable[Request],
         faults: Mapping[int, InvalidRecordError],
         assignments: Mapping[tuple[str, int], int],
-        version: ServedVersion,
+        version: ServedVersion | Callable[[Request], ServedVersion],
         now: float,
     ) -> list[WorkItem]:
-        """Make one work item per polled request, in order.
+        """Make one work item per polled request, in order; `version` is that of all, or says it of each.
 
         `faults` names, by index, requests whose envelope could not be read. An item that is refused or skipped here has
         its outcome already. Records of partitions without an assignment are left out: they came too late.
@@ -87,27 +87,28 @@ class Intake:
                 continue
             payload = request.payload
             item = WorkItem(request, assignment, now, request.content_type, RECORD_OVERHEAD_BYTES + len(payload or b""))
+            own = item.version = version if isinstance(version, ServedVersion) else version(request)
             if priorities:
                 item.priority = priorities.get(request.topic, 0)
             error = faults.get(index)
             if error is not None:
-                item.outcome = refusal(error, Stage.DECODE, version)
+                item.outcome = refusal(error, Stage.DECODE, own)
             elif payload is None:
                 item.outcome = _SKIPPED
             elif (fault := find_fault(request, limits)) is not None:
-                item.outcome = refusal(fault, Stage.VALIDATE, version)
+                item.outcome = refusal(fault, Stage.VALIDATE, own)
             else:
                 shape = item.shape_key = shape_key(request.content_type, payload)
                 if self._pricing is not None:
-                    self._price(item, self._pricing, payload, shape, version)
+                    self._price(item, self._pricing, payload, shape)
             items.append(item)
         return items
 
     @staticmethod
-    def _price(item: WorkItem, pricing: Pricing, payload: bytes, shape: bytes | str, version: ServedVersion) -> None:
+    def _price(item: WorkItem, pricing: Pricing, payload: bytes, shape: bytes | str) -> None:
         try:
             item.cost = pricing.price(item.request.content_type, payload)
         except InvalidRecordError as error:
-            item.outcome = refusal(error, Stage.VALIDATE, version)
+            item.outcome = refusal(error, Stage.VALIDATE, item.version)
             return
         item.shape_key = pricing.tell_apart(shape, item.cost)

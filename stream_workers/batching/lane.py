@@ -1,17 +1,22 @@
 """One lane: the queues of its partitions, and which records of it meet the model together. Pure.
 
-Each partition keeps its own queues, one per shape. A batch opens with the oldest record of one partition and takes from
+Each partition keeps its own queues, one per shape and version; a version that cannot take a batch now holds up its own
+records only. A batch opens with the oldest record of one partition and takes from
 that partition first; when it is short it is topped up from the other partitions, oldest first. So a partition's records
 enter batches in offset order, and one slow stream never makes another wait longer than `wait_seconds`.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from stream_workers.batching.work import PartitionKey, ReleaseReason, ShapeKey, WorkItem
+from stream_workers.batching.work import PartitionKey, ReleaseReason, ServedVersion, ShapeKey, WorkItem
 
-QueueKey = tuple[PartitionKey, ShapeKey]
+KindKey = tuple[ShapeKey, ServedVersion]
+"""What all records of a batch have in common."""
+QueueKey = tuple[PartitionKey, KindKey]
+HasRoom = Callable[[ServedVersion], bool]
+"""Says whether a batch of a version could be started now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ class Due:
     polled_at: float
 
 
-class _ShapeTotals:
-    """What is queued of one shape over all partitions."""
+class _KindTotals:
+    """What is queued of one shape and version over all partitions."""
 
     __slots__ = ("cost", "count", "payload_bytes")
 
@@ -79,7 +84,7 @@ class Lane:
         self.wait_seconds = 0.0
         """How long a batch waits for company now, counted from the poll of its first record; the batcher says."""
         self._queues: dict[QueueKey, deque[WorkItem]] = {}
-        self._totals: dict[ShapeKey, _ShapeTotals] = {}
+        self._totals: dict[KindKey, _KindTotals] = {}
 
     def __len__(self) -> int:
         """Records queued and still waiting for an outcome."""
@@ -87,24 +92,36 @@ class Lane:
 
     def add(self, item: WorkItem) -> None:
         """Queue a record; those of one partition in offset order."""
-        request, shape = item.request, item.shape_key
-        key = ((request.topic, request.partition), shape)
+        request, kind = item.request, (item.shape_key, item.version)
+        key = ((request.topic, request.partition), kind)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
         queue.append(item)
         item.queued = True
-        total = self._totals.get(shape)
+        total = self._totals.get(kind)
         if total is None:
-            total = self._totals[shape] = _ShapeTotals()
+            total = self._totals[kind] = _KindTotals()
         total.count += 1
         total.payload_bytes += item.payload_bytes
         total.cost += item.cost
 
-    def find_due(self, now: float, *, draining: bool = False) -> Due | None:
-        """Return the batch that is due, the one whose first record is the oldest first. `draining`: all are."""
+    def versions(self) -> set[ServedVersion]:
+        """The versions that queued records are to meet."""
+        return {version for _, version in self._totals}
+
+    def count_waiting(self, has_room: HasRoom) -> int:
+        """Queued records of versions without room."""
+        closed = {version for version in self.versions() if not has_room(version)}
+        return sum(totals.count for (_, version), totals in self._totals.items() if version in closed)
+
+    def find_due(self, now: float, has_room: HasRoom, *, draining: bool = False) -> Due | None:
+        """Return the batch that is due, the one whose first record is the oldest first. `draining`: all are.
+
+        Versions without room are passed over.
+        """
         found: Due | None = None
-        for key, queue in self._heads():
+        for key, queue in self._heads(has_room):
             polled_at = queue[0].polled_at
             if found is not None and polled_at >= found.polled_at:
                 continue
@@ -119,8 +136,8 @@ class Lane:
         Records whose deadline lies before `doomed_before_ms` could not be answered in time: they leave the queue
         without entering the batch, and their deadline answers them. The batch may be empty for that.
         """
-        first, shape = due.key, due.key[1]
-        others = [(queue[0].polled_at, key) for key, queue in self._heads() if key[1] == shape and key != first]
+        first, kind = due.key, due.key[1]
+        others = [(queue[0].polled_at, key) for key, queue in self._heads() if key[1] == kind and key != first]
         others.sort(key=lambda pair: pair[0])
         draft = _Draft(self._limits, doomed_before_ms)
         for key in (first, *(key for _, key in others)):
@@ -133,9 +150,9 @@ class Lane:
             self._queues[first] = served
         return draft.items
 
-    def next_release_at(self) -> float | None:
-        """Monotonic seconds at which a queued batch falls due by its wait; None when nothing is queued."""
-        heads = [queue[0].polled_at for _, queue in self._heads()]
+    def next_release_at(self, has_room: HasRoom) -> float | None:
+        """Monotonic seconds at which a queued batch of a version with room falls due by its wait; None without one."""
+        heads = [queue[0].polled_at for _, queue in self._heads(has_room)]
         if not heads:
             return None
         return min(heads) + (0.0 if self._limits.at_once else self.wait_seconds)
@@ -154,19 +171,36 @@ class Lane:
                     dropped += 1
         return dropped
 
+    def take_from(self, partition: PartitionKey, offset: int) -> list[WorkItem]:
+        """Take the records of a partition at or after `offset` out of their queues, in no order between queues."""
+        taken = []
+        for key in [key for key in self._queues if key[0] == partition]:
+            queue = self._queues[key]
+            while queue and queue[-1].request.offset >= offset:
+                item = queue.pop()
+                if item.queued:
+                    self.discard(item)
+                    taken.append(item)
+        return taken
+
     def discard(self, item: WorkItem) -> None:
         """Stop counting a queued record: it never enters a batch. It must be queued here."""
         item.queued = False
-        totals = self._totals[item.shape_key]
+        kind = (item.shape_key, item.version)
+        totals = self._totals[kind]
         totals.count -= 1
         totals.payload_bytes -= item.payload_bytes
         totals.cost -= item.cost
         if totals.count == 0:
-            del self._totals[item.shape_key]
+            del self._totals[kind]
 
-    def _heads(self) -> Iterator[tuple[QueueKey, deque[WorkItem]]]:
+    def _heads(self, has_room: HasRoom | None = None) -> Iterator[tuple[QueueKey, deque[WorkItem]]]:
         """Yield the queues that hold an unanswered record, with that record in front; forget the empty ones."""
+        versions = self.versions() if has_room is not None and self._totals else set()
+        closed = {version for version in versions if has_room is not None and not has_room(version)}
         for key in list(self._queues):
+            if closed and key[1][1] in closed:
+                continue
             queue = self._queues[key]
             while queue and not queue[0].queued:
                 queue.popleft()
@@ -175,8 +209,8 @@ class Lane:
             else:
                 del self._queues[key]
 
-    def _reason(self, shape: ShapeKey, polled_at: float, now: float, draining: bool) -> ReleaseReason | None:
-        totals, limits = self._totals[shape], self._limits
+    def _reason(self, kind: KindKey, polled_at: float, now: float, draining: bool) -> ReleaseReason | None:
+        totals, limits = self._totals[kind], self._limits
         if totals.count >= limits.max_size:
             return ReleaseReason.FULL
         if totals.payload_bytes >= limits.max_bytes or totals.cost >= limits.max_cost:

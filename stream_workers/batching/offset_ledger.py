@@ -10,7 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from stream_workers.batching.work import PartitionKey, WorkItem
+from schemas.records import Stage
+from schemas.version_cuts import VersionCut
+from stream_workers.batching.work import Answer, PartitionKey, Rejected, WorkItem
+
+UNMET_STAGES = (Stage.DECODE, Stage.VALIDATE)
+"""Where a record is refused before a model has seen it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +24,43 @@ class Frontier:
 
     assignment: int
     offset: int
+    epoch: int = 0
+    """Of the decision that the last record below the offset met: no record from there on may meet an older one."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """Outcomes that are free to leave, in offset order per partition, and the frontiers that they bring about."""
+    """Outcomes that are free to leave, in offset order per partition, and the frontiers that they bring about.
+
+    `cuts` go before the outcomes, or with them; each has the frontier of its partition beside it.
+    """
 
     items: list[WorkItem] = field(default_factory=list)
     frontiers: dict[PartitionKey, Frontier] = field(default_factory=dict)
+    cuts: list[VersionCut] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.items or self.frontiers)
 
 
 class _Book:
-    __slots__ = ("assignment", "end", "frontier", "last_admitted", "pending", "pending_bytes")
+    __slots__ = (
+        "assignment",
+        "cuts",
+        "end",
+        "epoch",
+        "frontier",
+        "last_admitted",
+        "pending",
+        "pending_bytes",
+        "start",
+    )
 
-    def __init__(self, assignment: int) -> None:
+    def __init__(self, assignment: int, start: int, epoch: int) -> None:
         self.assignment = assignment
+        self.start = start
+        self.epoch = epoch
+        self.cuts: list[VersionCut] = []
         self.pending: deque[WorkItem] = deque()
         self.pending_bytes = 0
         self.last_admitted = -1
@@ -52,9 +76,12 @@ class OffsetLedger:
         self.fenced = 0
         """Outcomes that came for a partition that is gone, or from before it came back."""
 
-    def open(self, partition: PartitionKey, assignment: int) -> None:
-        """Begin a partition's book. `assignment` must differ each time the same partition is given."""
-        self._books[partition] = _Book(assignment)
+    def open(self, partition: PartitionKey, assignment: int, start: int = -1, epoch: int = 0) -> None:
+        """Begin a partition's book. `assignment` must differ each time the same partition is given.
+
+        `start` is its committed offset, -1 where there is none; `epoch` the one that is committed with it.
+        """
+        self._books[partition] = _Book(assignment, start, epoch)
 
     def close(self, partition: PartitionKey) -> None:
         """Forget a partition; its late outcomes are fenced from now on."""
@@ -111,6 +138,50 @@ class OffsetLedger:
             self._advance(key, book, settled)
         return settled
 
+    def find_cut(self, partition: PartitionKey, beyond: int = 0) -> int:
+        """Return the lowest offset at which a partition can be cut now: nothing from there on has met a model.
+
+        Outcomes that need no model do not bind: they can still name another version. `beyond` is the offset after
+        the last record that is with a model.
+        """
+        book = self._books[partition]
+        lowest = max(book.start, book.frontier, beyond, 0)
+        for item in reversed(book.pending):
+            if item.request.offset < lowest:
+                break
+            if met_model(item):
+                return item.request.offset + 1
+        return lowest
+
+    def epoch_below(self, partition: PartitionKey, offset: int) -> int:
+        """Return the highest epoch that records of an open partition below `offset` met, as far as this one knows."""
+        book = self._books[partition]
+        epoch = book.epoch
+        for item in book.pending:
+            if item.request.offset >= offset:
+                break
+            epoch = max(epoch, item.version.epoch)
+        return epoch
+
+    def pending_from(self, partition: PartitionKey, offset: int) -> list[WorkItem]:
+        """Return the records of an open partition at or after `offset` that are not settled, in offset order."""
+        return [item for item in self._books[partition].pending if item.request.offset >= offset]
+
+    def add_cut(self, partition: PartitionKey, cut: VersionCut) -> None:
+        """Have a cut leave before every outcome that is not settled yet. Only for an open partition."""
+        self._books[partition].cuts.append(cut)
+
+    def settle_cuts(self) -> Settled:
+        """Return the cuts that need not wait for outcomes: those of partitions with a known frontier.
+
+        A cut leaves beside the committed offset of its partition, so that the broker refuses it from a former owner.
+        """
+        settled = Settled()
+        for key, book in self._books.items():
+            if book.cuts and max(book.frontier, book.start) >= 0:
+                self._release(key, book, settled)
+        return settled
+
     def settle_ends(self) -> Settled:
         """Advance partitions whose end lies beyond their last record, so that a read-out partition shows no lag."""
         settled = Settled()
@@ -131,12 +202,31 @@ class OffsetLedger:
     @staticmethod
     def _advance(key: PartitionKey, book: _Book, settled: Settled) -> None:
         pending, before = book.pending, book.frontier
+        item: WorkItem | None = None
         while pending and pending[0].outcome is not None:
             item = pending.popleft()
             book.pending_bytes -= item.payload_bytes
             book.frontier = item.request.offset + 1
             settled.items.append(item)
+        if item is not None:
+            book.epoch = max(book.epoch, item.version.epoch)
         if not pending and book.end > book.frontier:
             book.frontier = book.end
         if book.frontier > before:
-            settled.frontiers[key] = Frontier(book.assignment, book.frontier)
+            OffsetLedger._release(key, book, settled)
+
+    @staticmethod
+    def _release(key: PartitionKey, book: _Book, settled: Settled) -> None:
+        offset = book.frontier if book.frontier >= 0 else book.start
+        settled.frontiers[key] = Frontier(book.assignment, offset, book.epoch)
+        if book.cuts:
+            settled.cuts += book.cuts
+            book.cuts = []
+
+
+def met_model(item: WorkItem) -> bool:
+    """True when a record's outcome was made by a model."""
+    outcome = item.outcome
+    if type(outcome) is Rejected:
+        return outcome.error.stage not in UNMET_STAGES
+    return type(outcome) is Answer

@@ -14,25 +14,37 @@ ShapeKey = bytes | str | tuple[bytes | str, int]
 """What records of one batch have in common; with length buckets, which bucket too."""
 
 
+class ServedVersion(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """One version of the served model and the epoch of the decision that makes it answer."""
+
+    model: str
+    version: str
+    """Empty while the decision is known by its epoch alone."""
+    epoch: int
+
+
+NO_VERSION = ServedVersion("", "", 0)
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """The model answered: `output` is JSON text."""
 
     output: bytes
-    version: "ServedVersion"
+    version: ServedVersion
     timings: Timings
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
     """The deadline passed before an answer could be had."""
 
-    version: "ServedVersion"
+    version: ServedVersion
     timings: Timings
 
 
 class Superseded(msgspec.Struct, frozen=True, gc=False):
     """A newer record of its stream was waiting too, and `batching.overload` is `drop_oldest`."""
 
-    version: "ServedVersion"
+    version: ServedVersion
     timings: Timings
 
 
@@ -40,7 +52,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     """The record becomes a dead letter."""
 
     error: ErrorDetail
-    version: "ServedVersion"
+    version: ServedVersion
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):
@@ -48,14 +60,6 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome = Answer | Expired | Superseded | Rejected | Skipped
-
-
-class ServedVersion(msgspec.Struct, frozen=True, gc=False):
-    """One version of the served model and the epoch of the pointer that made it active."""
-
-    model: str
-    version: str
-    epoch: int
 
 
 class WorkItem(msgspec.Struct, gc=False, eq=False):
@@ -77,6 +81,8 @@ class WorkItem(msgspec.Struct, gc=False, eq=False):
     lone_failures: int = 0
     queued: bool = False
     """True while it counts in its queue: until it enters a batch, is answered or goes with its partition."""
+    version: ServedVersion = NO_VERSION
+    """What it meets. While it is queued a switch can change that; in a batch it is pinned."""
     outcome: Outcome | None = None
 
 

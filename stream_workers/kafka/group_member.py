@@ -16,8 +16,10 @@ from schemas.errors import EnvelopeError, FencedError, InvalidRecordError, Unava
 from schemas.headers import decode_request
 from schemas.records import BYTES, Request
 from schemas.settings import Settings
+from stream_workers.batching.offset_ledger import Frontier
 from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import consumer_config, log_client_error
+from stream_workers.kafka.committed_offsets import CommittedOffset, read_committed, to_positions
 
 UNREADABLE_AFTER = 3
 """Errors at one offset after which a batch that cannot be unpacked is stepped over."""
@@ -62,8 +64,8 @@ class Polled:
 class RebalanceListener(Protocol):
     """Told of partitions that come and go, in the polling thread."""
 
-    def on_assigned(self, partitions: Sequence[PartitionKey]) -> None:
-        """Partitions were added."""
+    def on_assigned(self, partitions: Mapping[PartitionKey, CommittedOffset]) -> None:
+        """Partitions were added; each begins at its committed offset."""
 
     def on_revoked(self, partitions: Sequence[PartitionKey]) -> None:
         """Partitions are about to go: this is the time to finish their work."""
@@ -84,7 +86,7 @@ class GroupMember:
         self._is_connected = True
         self._decode_errors: dict[PartitionKey, tuple[int, int]] = {}
         self._resets: dict[PartitionKey, int | None] = {}
-        self._asked: dict[PartitionKey, int] = {}
+        self._asked: dict[PartitionKey, Frontier] = {}
         self._refused: set[PartitionKey] = set()
         self._retry_at = 0.0
 
@@ -104,7 +106,7 @@ class GroupMember:
 
         self._consumer.subscribe(
             list(self._settings.topics.requests),
-            on_assign=lambda _, partitions: listener.on_assigned(moved(partitions)),
+            on_assign=lambda _, partitions: listener.on_assigned(read_committed(self._open(), moved(partitions))),
             on_revoke=lambda _, partitions: listener.on_revoked(moved(partitions)),
             on_lost=lambda _, partitions: listener.on_lost(moved(partitions)),
         )
@@ -173,15 +175,15 @@ class GroupMember:
         """Go on reading a partition at `offset`."""
         self._open().seek(TopicPartition(*partition, offset))
 
-    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], *, wait: bool) -> None:
         """Commit offsets without a transaction (at-least-once).
 
         A failure repeats work and loses none; what a rebalance refused is tried again while the partition is ours.
         """
-        if not offsets:
+        if not frontiers:
             return
-        self._asked |= offsets
-        positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
+        self._asked |= frontiers
+        positions = to_positions(frontiers)
         try:
             if wait:
                 self._open().commit(offsets=positions, asynchronous=False)

@@ -9,6 +9,7 @@ import msgspec
 from schemas.headers import count_forwarded_bytes, encode_dead_letter_headers, encode_result_headers
 from schemas.records import ErrorDetail, Stage, Timings
 from schemas.settings import Settings
+from schemas.version_cuts import VersionCut, encode_cut
 from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, Superseded, WorkItem
 
 
@@ -49,8 +50,10 @@ class OutcomeEncoder:
         self._source: tuple[str, int] | None = None
         self._middle = self._tail = b""
 
-    def encode(self, item: WorkItem) -> OutRecord | None:
-        """Make the record that answers `item`; None when nothing does (a tombstone)."""
+    def encode(self, item: WorkItem | VersionCut) -> OutRecord | None:
+        """Make the record that answers `item`, or records a cut; None when nothing does (a tombstone)."""
+        if type(item) is VersionCut:
+            return OutRecord(self._topics.control, 0, *encode_cut(item), [])
         outcome = item.outcome
         if type(outcome) is Answer:
             if len(outcome.output) <= self._limits.result_bytes:

@@ -14,9 +14,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas.errors import FencedError, SettlementError
 from schemas.settings import Settings
+from stream_workers.batching.offset_ledger import Frontier
 from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import client_logger, log_client_error, producer_config
-from stream_workers.kafka.group_member import GroupSnapshot
+from stream_workers.kafka.group_member import GroupSnapshot, to_positions
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.transaction_watch import TransactionWatch
 
@@ -47,7 +48,10 @@ class OutcomeWriter(Protocol):
     def send(self, record: OutRecord) -> None:
         """Write one outcome into the open group."""
 
-    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+    def settle_sent(self) -> None:
+        """What was sent so far must never be missing once something that is sent after it is seen."""
+
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], snapshot: GroupSnapshot) -> None:
         """Make the group and its offsets durable. SettlementError: nothing of it counts; FencedError: leave."""
 
     def settle_doubts(self) -> None:
@@ -174,11 +178,14 @@ class TransactionalWriter(_ProducerOwner):
         except KafkaException as error:
             raise self._translate(error) from error
 
-    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+    def settle_sent(self) -> None:
+        """Nothing to do: a transaction is seen as a whole."""
+
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], snapshot: GroupSnapshot) -> None:
         """Put the offsets into the transaction, then commit it."""
         producer = self._live()
-        if offsets:
-            positions = [TopicPartition(*key, offset) for key, offset in offsets.items()]
+        if frontiers:
+            positions = to_positions(frontiers)
             # A transaction whose time is up is lost anyway: begin another with a fresh client.
             patience = min(_GIVE_UP_SECONDS, self._settings.worker.transaction_timeout_ms / 1000)
             self._step(producer.send_offsets_to_transaction, positions, snapshot.metadata, give_up_seconds=patience)
@@ -249,9 +256,16 @@ class IdempotentWriter(_ProducerOwner):
         """Begin a group of outcomes."""
         self._delivery_errors.clear()
 
-    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+    def settle_sent(self) -> None:
+        """Wait until what was sent is acknowledged."""
+        self._flush()
+
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], snapshot: GroupSnapshot) -> None:
         """Wait until every outcome is acknowledged. The offsets are the caller's to commit, after this."""
-        del offsets, snapshot
+        del frontiers, snapshot
+        self._flush()
+
+    def _flush(self) -> None:
         started = self._clock()
         while self._live().flush(_STEP_TIMEOUT_SECONDS):
             if self._clock() - started > _GIVE_UP_SECONDS:

@@ -8,12 +8,13 @@ for a partition that this member does not own any more, and never commits with a
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from schemas.errors import SettlementError
+from schemas.version_cuts import VersionCut
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.batching.work import PartitionKey, WorkItem
@@ -48,7 +49,7 @@ class Settlement:
     def __init__(
         self,
         writer: OutcomeWriter,
-        encode: Callable[[WorkItem], OutRecord | None],
+        encode: Callable[[WorkItem | VersionCut], OutRecord | None],
         *,
         pace: CommitPace,
         hold_seconds: float,
@@ -211,12 +212,20 @@ class Settlement:
                 self._writer.begin()
                 self._opened_at = self._clock()
                 self._produce_seconds = 0.0
-            for item in self._held[self._sent].items:
-                record = self._encode(item)
-                if record is not None:
-                    self._writer.send(record)
+            settled = self._held[self._sent]
+            if settled.cuts:
+                self._send(settled.cuts)
+                self._writer.settle_sent()
+            self._send(settled.items)
             self._sent += 1
         self._produce_seconds += self._clock() - began
+
+    def _send(self, entries: Iterable[WorkItem | VersionCut]) -> None:
+        encode, send = self._encode, self._writer.send
+        for entry in entries:
+            record = encode(entry)
+            if record is not None:
+                send(record)
 
     def _is_due(self) -> bool:
         if self._opened_at is None:
@@ -236,7 +245,7 @@ class Settlement:
         frontiers: dict[PartitionKey, Frontier] = {}
         for settled in self._held:
             frontiers.update(settled.frontiers)
-        self._writer.commit({key: frontier.offset for key, frontier in frontiers.items()}, snapshot)
+        self._writer.commit(frontiers, snapshot)
         items = [item for settled in self._held for item in settled.items]
         ended = self._clock()
         self._pace.note(ended - started, ended)
@@ -272,4 +281,4 @@ def _owned_part(settled: Settled, owned: Mapping[PartitionKey, int]) -> Settled:
         item for item in settled.items if owned.get((item.request.topic, item.request.partition)) == item.assignment
     ]
     frontiers = {key: value for key, value in settled.frontiers.items() if owned.get(key) == value.assignment}
-    return Settled(items, frontiers)
+    return Settled(items, frontiers, [cut for cut in settled.cuts if (cut.topic, cut.partition) in frontiers])

@@ -7,7 +7,10 @@ from schemas.settings import KafkaSettings, Settings, TopicSettings
 def make_pipeline(bootstrap: str, prefix: str, *, partitions: int = 2, **groups: object) -> Settings:
     """Create the topics of a pipeline under names of its own and return its settings."""
     topics = TopicSettings(
-        requests=(f"{prefix}.requests",), results=f"{prefix}.results", dead_letters=f"{prefix}.dead-letters"
+        requests=(f"{prefix}.requests",),
+        results=f"{prefix}.results",
+        dead_letters=f"{prefix}.dead-letters",
+        control=f"{prefix}.control",
     )
     kafka = KafkaSettings(bootstrap=bootstrap)
     settings = Settings().model_copy(update={"kafka": kafka, "topics": topics, **groups})
