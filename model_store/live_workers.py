@@ -134,8 +134,7 @@ class LiveWorkers:
             return []
         if kind != b"set":
             raise InvalidPointerError(f"{key} is a {kind.decode(errors='replace')} and not a set")
-        used = client.memory_usage(key, samples=0) or 0
-        if client.scard(key) > MAX_WORKERS or used > _MAX_SET_BYTES:
+        if client.scard(key) > MAX_WORKERS or (client.memory_usage(key, samples=0) or 0) > _MAX_SET_BYTES:
             raise InvalidPointerError(f"{key} has more than {MAX_WORKERS} workers or {_MAX_SET_BYTES} bytes")
         ids = (member.decode("ascii", errors="replace") for member in client.smembers(key))
         return sorted(worker for worker in ids if is_worker_id(worker))

@@ -170,7 +170,7 @@ class CacheFullError(ModelStoreError):
 
 
 class InvalidPointerError(ModelStoreError):
-    """A timeline, candidate or report in Redis is not one: of the wrong type, too large or malformed. What is known holds."""
+    """A timeline, candidate or report in Redis is not one: wrong type, too large or malformed. What is known holds."""
 
     code = "invalid_pointer"
 
