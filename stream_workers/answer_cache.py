@@ -1,11 +1,11 @@
 """Answers to requests that were answered before: who is answered at once, who waits for another, who meets the model.
 
-Exact: an answer is given again only for the same bytes and content type, and only while a new batch would meet the very
-version, class and settings that made it (docs/decisions/0014). Runs in the worker's thread and waits for nothing.
+Exact: an answer is given again only for the same bytes and content type, and only to a record that would meet the very
+version, class and settings that made it (docs/decisions/0014). A switch can change what a record that waits here meets. Runs in the worker's thread and waits for nothing.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -55,7 +55,7 @@ class AnswerCache(NoAnswerCache):
         self._loose: list[WorkItem] = []
         """Followers that the model answers each for itself."""
         self._results: Counter[Found] = Counter()
-        self._refused: ServedVersion | None = None
+        self._refused: set[ServedVersion] = set()
 
     @property
     def holds(self) -> bool:
@@ -64,14 +64,13 @@ class AnswerCache(NoAnswerCache):
 
     def look_up(self, items: Sequence[WorkItem], now: float) -> Recalled:
         """See :class:`NoAnswerCache`."""
-        identity = self._maker.answer_identity()
         found = Recalled()
-        if not identity:
-            self._say_why_not()
-            self._results[Found.UNDECLARED] += len(items)
-            found.to_queue = list(items)
-        else:
-            self._look_up_all(items, identity, found, now)
+        versions = {item.version for item in items}
+        identities = {version: self._maker.answer_identity(version) for version in versions}
+        for version, identity in identities.items():
+            if not identity:
+                self._say_why_not(version)
+        self._look_up_all(items, identities, found, now)
         self._report()
         return found
 
@@ -80,15 +79,15 @@ class AnswerCache(NoAnswerCache):
         found = Recalled()
         if not self.holds:
             return found
-        identity = self._maker.answer_identity()
-        self._take_replies(identity, found, now)
+        self._take_replies(found, now)
         self._stop_waiting(found, now)
         returned, self._returned = self._returned, []
         for item, digest in returned:
+            if item.outcome is not None:
+                continue
+            identity = self._maker.answer_identity(item.version)
             # They have waited long enough: Redis is not asked for them.
-            if item.outcome is None and (
-                not identity or self._place(item, identity + digest, found, now) is Found.MISS
-            ):
+            if not identity or self._place(item, identity + digest, found, now) is Found.MISS:
                 found.to_queue.append(item)
         found.to_queue += [item for item in self._loose if item.outcome is None]
         self._loose = []
@@ -119,10 +118,17 @@ class AnswerCache(NoAnswerCache):
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    def _look_up_all(self, items: Sequence[WorkItem], identity: bytes, found: Recalled, now: float) -> None:
-        is_sampled, bypassed = self._watch.is_sampled, 0
+    def _look_up_all(
+        self, items: Sequence[WorkItem], identities: Mapping[ServedVersion, bytes], found: Recalled, now: float
+    ) -> None:
+        is_sampled, bypassed, undeclared = self._watch.is_sampled, 0, 0
         keys_to_ask: list[bytes] = []
         for item in items:
+            identity = identities[item.version]
+            if not identity:
+                undeclared += 1
+                found.to_queue.append(item)
+                continue
             sampled = is_sampled(item.request.payload or b"")
             if self._watch.bypasses and not sampled:
                 bypassed += 1
@@ -138,6 +144,7 @@ class AnswerCache(NoAnswerCache):
             else:
                 self._miss(_Asked(item, now, sampled), found)
         self._results[Found.BYPASSED] += bypassed
+        self._results[Found.UNDECLARED] += undeclared
         if keys_to_ask and self._remote is not None and not self._remote.ask(keys_to_ask):
             for key in keys_to_ask:
                 self._miss(self._asked.pop(key), found)
@@ -155,30 +162,38 @@ class AnswerCache(NoAnswerCache):
         self._count(Found.MISS, sampled=asked.sampled)
         found.to_queue.append(asked.item)
 
-    def _answer(self, item: WorkItem, output: bytes, now: float) -> None:
-        version = self._maker.active_version()
-        if version is None:
-            raise ValueError("an answer was found although no version is served")
-        item.outcome = Answer(output, version, unbatched_timings(item, now))
+    @staticmethod
+    def _answer(item: WorkItem, output: bytes, now: float) -> None:
+        item.outcome = Answer(output, item.version, unbatched_timings(item, now))
+
+    def _answer_all(self, items: Iterable[WorkItem], key: bytes, output: bytes, now: float) -> list[WorkItem]:
+        """Answer those that meet what made the output, and have the others find another way; returns the former."""
+        identity, answered = key[:-DIGEST_BYTES], []
+        for item in items:
+            if item.outcome is not None:
+                continue
+            if self._maker.answer_identity(item.version) == identity:
+                self._answer(item, output, now)
+                answered.append(item)
+            else:
+                self._returned.append((item, key[-DIGEST_BYTES:]))
+        return answered
 
     # -- answers from Redis --------------------------------------------------------------------------------------------
 
-    def _take_replies(self, identity: bytes, found: Recalled, now: float) -> None:
+    def _take_replies(self, found: Recalled, now: float) -> None:
         for key, output in self._remote.take_replies() if self._remote is not None else ():
             asked = self._asked.pop(key, None)
             if asked is None:
                 continue
-            if output is None or not identity or not key.startswith(identity):
+            if output is None or self._maker.answer_identity(asked.item.version) != key[:-DIGEST_BYTES]:
                 self._resume(asked, found)
                 continue
             self._count(Found.REDIS, sampled=asked.sampled)
             self._store.put(key, output)
             flight = self._flights.land(asked.item)
             waiting = [asked.item, *(flight.followers if flight else ())]
-            for item in waiting:
-                if item.outcome is None:
-                    self._answer(item, output, now)
-                    found.answered.append(item)
+            found.answered += self._answer_all(waiting, key, output, now)
 
     def _stop_waiting(self, found: Recalled, now: float) -> None:
         for key in [key for key, asked in self._asked.items() if asked.give_up_at <= now]:
@@ -201,13 +216,10 @@ class AnswerCache(NoAnswerCache):
             elif flight is not None:
                 self._return(flight)
             return []
-        flight = self._flights.land(item)
-        version, identity = self._maker.active_version(), self._maker.answer_identity()
-        if flight is None or version is None:
+        flight, identity = self._flights.land(item), self._maker.answer_identity(outcome.version)
+        if flight is None:
             return []
-        made_by = outcome.version
-        if not identity or (made_by.model, made_by.version) != (version.model, version.version):
-            # Made before a switch: a new batch would meet another version by now.
+        if not identity:
             self._return(flight)
             return []
         return self._share(flight, identity + flight.key[-DIGEST_BYTES:], outcome.output, now)
@@ -217,10 +229,7 @@ class AnswerCache(NoAnswerCache):
             self._store.put(key, output)
             if self._remote is not None:
                 self._remote.put(key, output)
-        answered = [follower for follower in flight.followers if follower.outcome is None]
-        for follower in answered:
-            self._answer(follower, output, now)
-        return answered
+        return self._answer_all(flight.followers, key, output, now)
 
     def _return(self, flight: Flight) -> None:
         digest = flight.key[-DIGEST_BYTES:]
@@ -238,12 +247,12 @@ class AnswerCache(NoAnswerCache):
         self._metrics.note(self._results, faults, self._store.held_bytes)
         self._results.clear()
 
-    def _say_why_not(self) -> None:
-        version = self._maker.active_version()
-        if version is not None and version != self._refused:
-            self._refused = version
+    def _say_why_not(self, version: ServedVersion) -> None:
+        if version not in self._refused:
+            self._refused.add(version)
             _log.warning(
-                "answers are not cached: the model class does not declare `cacheable`, or its processes differ",
+                "answers are not cached: the model class does not declare `cacheable`, its processes differ, or the"
+                " version is not loaded",
                 model=version.model,
                 version=version.version,
             )

@@ -161,6 +161,25 @@ class MemberMetrics:
         self.paused.set(paused)
 
 
+class VersionMetrics:
+    """Switches as this member met them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self.cuts = counter("headrace_version_cuts", "Cuts of partitions made and recorded.")
+        self.restamped = counter("headrace_records_restamped", "Queued records that a switch gave another version.")
+        self.holds = counter("headrace_intake_holds", "Times that nothing was taken in until Redis was looked at.")
+        self.unknown_floors = counter(
+            "headrace_unknown_offset_metadata", "Committed offsets with text beside them that is not ours."
+        )
+        self.refused_cuts = gauge("headrace_refused_cuts", "Records of the control topic that are no cuts.")
+        self.waiting = gauge("headrace_records_waiting_for_version", "Queued records whose version is not loaded.")
+        self.pointer_faults = gauge(
+            "headrace_pointer_faults", "Reads of the active version that did not move it, by reason.", ["reason"]
+        )
+
+
 class CacheMetrics:
     """What the result cache had, and what went wrong with it. All zero while it is off."""
 
@@ -188,6 +207,7 @@ class WorkerMetrics:
         self.delivery = DeliveryMetrics(registry)
         self.batching = BatchMetrics(registry)
         self.member = MemberMetrics(registry)
+        self.versions = VersionMetrics(registry)
         self.cache = CacheMetrics(registry)
 
     def note_polled(self, items: Sequence[WorkItem]) -> None:

@@ -87,10 +87,10 @@ class RecordVersions:
 
     # -- the worker's verbs --------------------------------------------------------------------------------------------
 
-    def follow(self, with_models: Callable[[], Iterable[WorkItem]]) -> Settled:
+    def follow(self, with_models: Iterable[WorkItem]) -> Settled:
         """Adopt a newer timeline: cut each partition where it stands and decide again for what no model has met.
 
-        `with_models` yields the records in batches. Returns cuts that can leave at once.
+        `with_models` are the records in batches. Returns cuts that can leave at once.
         """
         # Before the timeline: what this attempt found is taken below.
         self._attempt = self._source.attempt
@@ -100,7 +100,7 @@ class RecordVersions:
         _log.info("timeline adopted", epoch=timeline.epoch)
         self.stamps.adopt(timeline)
         beyond: dict[PartitionKey, int] = {}
-        for item in with_models():
+        for item in with_models:
             key = (item.request.topic, item.request.partition)
             beyond[key] = max(beyond.get(key, 0), item.request.offset + 1)
         for partition in list(self._ledger.partitions()):

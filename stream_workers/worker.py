@@ -6,6 +6,7 @@ do the one, the settlement's thread the other.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import structlog
 
@@ -15,6 +16,7 @@ from stream_workers.batching.offset_ledger import Settled
 from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, RunMode, Superseded, WorkItem
 from stream_workers.caching.recall import Recalled
 from stream_workers.judging import judge
+from stream_workers.kafka.group_member import Polled
 from stream_workers.parts import WorkerParts
 from stream_workers.unreadable import step_over
 
@@ -102,9 +104,22 @@ class Worker:
         parts = self._p
         polled = parts.member.poll(MAX_POLL_RECORDS, IDLE_WAIT_SECONDS if self._quiet else 0.0)
         self._identify(now)
+        self._follow()
         now = self._clock()
+        for ready in parts.versions.let_in(polled, parts.assignments, now):
+            self._take_in(ready, now)
+        self._quiet = not (polled.requests or self._in_flight or self._reruns or parts.batcher or parts.cache.holds)
+
+    def _follow(self) -> None:
+        """Meet a switch: cut the partitions, and have what is queued behind the cuts meet its new version."""
+        batches = (*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns))
+        self.offer(self._p.versions.follow(chain.from_iterable(batches)))
+
+    def _take_in(self, polled: Polled, now: float) -> None:
+        parts, stamps = self._p, self._p.versions.stamps
         if polled.requests:
-            items = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, parts.version(), now)
+            version = stamps.constant or stamps.stamp
+            items = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, version, now)
             items = parts.ledger.admit(items)
             parts.metrics.note_polled(items)
             parts.deadlines.add(items)
@@ -119,8 +134,7 @@ class Worker:
         for partition, end in polled.ends.items():
             parts.ledger.note_end(partition, end)
         if polled.ends:
-            self._offer(parts.ledger.settle_ends())
-        self._quiet = not (polled.requests or self._in_flight or self._reruns or parts.batcher or parts.cache.holds)
+            self.offer(parts.ledger.settle_ends())
 
     def _expire(self, now: float) -> None:
         parts = self._p
@@ -128,7 +142,7 @@ class Worker:
             if not parts.owns(item):
                 continue
             parts.batcher.discard(item)
-            item.outcome = Expired(parts.version(), parts.timings(item, now))
+            item.outcome = Expired(item.version, parts.timings(item, now))
             self._answered.append(item)
 
     def _supersede(self, now: float) -> None:
@@ -138,7 +152,7 @@ class Worker:
             return
         for item in parts.live_streams.take_superseded():
             parts.batcher.discard(item)
-            item.outcome = Superseded(parts.version(), parts.timings(item, now))
+            item.outcome = Superseded(item.version, parts.timings(item, now))
             self._answered.append(item)
 
     def _submit(self, now: float, *, draining: bool = False) -> None:
@@ -148,10 +162,10 @@ class Worker:
             wanted = [item for item in items if item.outcome is None and parts.owns(item)]
             if wanted:
                 self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
-        while not draining and len(parts.batcher) and parts.pool.count_free_slots() and parts.breaker.allows(now):
+        free_slots = parts.pool.count_free_slots
+        while not draining and len(parts.batcher) and parts.breaker.allows(now):
             parts.wait.note_in_hand(len(self._in_flight))
-            urgent_only = not parts.pool.count_free_slots(LEAST_URGENT)
-            due = parts.batcher.next_batch(now, urgent_only=urgent_only, doomed_before_ms=self._doomed_before_ms())
+            due = parts.batcher.next_batch(now, free_slots, doomed_before_ms=self._doomed_before_ms())
             if due is None:
                 break
             self._start(self._batch(*due), now)
@@ -170,7 +184,7 @@ class Worker:
         if self._answered:
             answered, self._answered = self._answered, []
             answered += self._p.cache.note_answers(answered, self._clock())
-            self._offer(self._p.ledger.settle(answered))
+            self.offer(self._p.ledger.settle(answered))
 
     def _acknowledge(self, *, wait: bool = False) -> None:
         parts = self._p
@@ -179,12 +193,8 @@ class Worker:
             parts.budget.note_committed(commit.items)
             parts.metrics.delivery.note_commit(commit, parts.wall_clock())
             if parts.commits_offsets:
-                offsets = {
-                    key: frontier.offset
-                    for key, frontier in commit.frontiers.items()
-                    if parts.assignments.get(key) == frontier.assignment
-                }
-                parts.member.commit(offsets, wait=wait)
+                owned = {k: f for k, f in commit.frontiers.items() if parts.assignments.get(k) == f.assignment}
+                parts.member.commit(owned, wait=wait)
 
     def _balance(self, now: float) -> None:
         if now - self._balanced_at < BALANCE_SECONDS:
@@ -192,7 +202,7 @@ class Worker:
         self._balanced_at = now
         parts = self._p
         held = parts.budget.sum_held(parts.assignments, parts.ledger.pending_bytes())
-        pause, resume = parts.budget.plan(held)
+        pause, resume = parts.budget.plan(held, stop=parts.versions.holds)
         if pause:
             parts.member.pause(pause)
         if resume:
@@ -265,7 +275,8 @@ class Worker:
             return 0
         return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)
 
-    def _offer(self, settled: Settled) -> None:
+    def offer(self, settled: Settled) -> None:
+        """Hand what is settled to the settlement, if anything is."""
         if settled:
             parts = self._p
             parts.budget.note_settling(settled.items)
@@ -287,8 +298,8 @@ class Worker:
         """How long to wait for the model processes; not at all when the loop is about to wait in the poll."""
         if self._quiet:
             return 0.0
-        can_start = self._p.pool.count_free_slots(LEAST_URGENT) and not self._p.breaker.is_open
-        release_at = self._p.batcher.next_release_at() if can_start else None
+        can_start = not self._p.breaker.is_open
+        release_at = self._p.batcher.next_release_at(self._p.pool.count_free_slots) if can_start else None
         if release_at is None:
             return BUSY_WAIT_SECONDS
         return min(BUSY_WAIT_SECONDS, max(0.0, release_at - now))

@@ -77,7 +77,7 @@ class Batcher:
         """Monotonic seconds at which a queued batch with room falls due by its wait, as `next_batch` last found it to
         be; None when there is none.
         """
-        found = (lane.next_release_at(partial(_has_room, free_slots, p)) for p, lane in self._lanes.items())
+        found = (lane.next_release_at(partial(_has_room, free_slots, LEAST_URGENT)) for lane in self._lanes.values())
         return min((at for at in found if at is not None), default=None)
 
     def versions(self) -> set[ServedVersion]:

@@ -41,13 +41,18 @@ class IntakeBudget:
         self._settling = Counter({assignments[key]: size for key, size in settling.items() if size})
         return {key: size + settling.get(key, 0) for key, size in pending_bytes.items()}
 
-    def plan(self, held: Mapping[PartitionKey, int]) -> tuple[list[PartitionKey], list[PartitionKey]]:
+    def plan(
+        self, held: Mapping[PartitionKey, int], *, stop: bool = False
+    ) -> tuple[list[PartitionKey], list[PartitionKey]]:
         """Return the partitions to pause and those to resume, given the bytes each assigned partition holds.
 
+        `stop` pauses all of them.
         A partition that is not in `held` is not assigned any more and is forgotten.
         """
         share = self._total // max(1, len(held))
         full = {key for key, size in held.items() if size >= share or (key in self.paused and size > share // 2)}
+        if stop:
+            full = set(held)
         pause = sorted(full - self.paused)
         resume = sorted(key for key in self.paused - full if key in held)
         self.paused = frozenset(full)

@@ -80,11 +80,13 @@ class VersionStamps:
         self._open[partition].cuts[epoch] = offset
 
     def restamp(self, partition: PartitionKey, floor_epoch: int, items: Sequence[WorkItem]) -> list[WorkItem]:
-        """Decide again for the last records of an open partition, in offset order; returns those that changed.
+        """Decide again for the last records of a partition, in offset order; returns those that changed.
 
         `floor_epoch` is the highest epoch of the records before them.
         """
-        place = self._open[partition]
+        place = self._open.get(partition)
+        if place is None:
+            return []
         place.floor_epoch = floor_epoch
         self._undecided.add(partition)
         self._decide(partition)

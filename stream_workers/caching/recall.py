@@ -38,11 +38,8 @@ class Recalled:
 class AnswerMaker(Protocol):
     """Who answers what the cache cannot; see :class:`stream_workers.pipeline.contract.ModelPool`."""
 
-    def active_version(self) -> ServedVersion | None:
-        """The version that the next batch will meet."""
-
-    def answer_identity(self) -> bytes:
-        """What would make its answers, empty when they must not be kept."""
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
+        """What would make the answers of a version, empty when they must not be kept or the version is not loaded."""
 
 
 class RemoteAnswers(Protocol):

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.records import Request
+from stream_workers.batching.epoch_floor import encode_floor
+from stream_workers.batching.offset_ledger import Frontier
 from stream_workers.batching.work import PartitionKey
+from stream_workers.kafka.committed_offsets import CommittedOffset
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener, UnreadableBatch
 
 
@@ -13,6 +16,7 @@ class FakeGroupMember:
     def __init__(self) -> None:
         self.log: dict[PartitionKey, list[Request]] = {}
         self.committed: dict[PartitionKey, int] = {}
+        self.metadata: dict[PartitionKey, str] = {}
         self.position: dict[PartitionKey, int] = {}
         self.paused: set[PartitionKey] = set()
         self.listener: RebalanceListener | None = None
@@ -32,7 +36,9 @@ class FakeGroupMember:
         for key in partitions:
             self.position[key] = self.committed.get(key, 0)
             self.paused.discard(key)
-        self._listener().on_assigned(partitions)
+        self._listener().on_assigned(
+            {key: CommittedOffset(self.committed.get(key, -1), self.metadata.get(key, "")) for key in partitions}
+        )
 
     def revoke(self, *partitions: PartitionKey) -> None:
         self._listener().on_revoked(partitions)
@@ -71,9 +77,10 @@ class FakeGroupMember:
         self.sought.append((partition, offset))
         self.position[partition] = offset
 
-    def commit(self, offsets: Mapping[PartitionKey, int], *, wait: bool) -> None:
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], *, wait: bool) -> None:
         del wait
-        self.committed |= offsets
+        self.committed |= {key: frontier.offset for key, frontier in frontiers.items()}
+        self.metadata |= {key: encode_floor(frontier.epoch) for key, frontier in frontiers.items()}
 
     def leave(self) -> None:
         self.left = True

@@ -14,6 +14,7 @@ class FakeModelPool:
 
     def __init__(self, slots: int = 2) -> None:
         self.slots = slots
+        self.loaded = {VERSION.version}
         self.urgent_slots = 0
         self.holds = False
         self.raises: Callable[[WorkItem], bool] = lambda _: False
@@ -23,19 +24,24 @@ class FakeModelPool:
         self.deaths = 0
         self._inside: list[Batch] = []
 
-    def count_free_slots(self, priority: int = 0) -> int:
+    def count_free_slots(self, priority: int = 0, version: ServedVersion | None = None) -> int:
+        if version is not None and version.version not in self.loaded:
+            return 0
         return self.slots + (self.urgent_slots if priority == 0 else 0) - len(self._inside)
 
-    def has_idle_instance(self) -> bool:
+    def has_idle_instance(self, version: ServedVersion | None = None) -> bool:
         return not self._inside
 
-    def has_instances(self) -> bool:
+    def has_instances(self, version: ServedVersion | None = None) -> bool:
         return True
+
+    def resident(self) -> frozenset[str]:
+        return frozenset(self.loaded)
 
     def active_version(self) -> ServedVersion | None:
         return VERSION
 
-    def answer_identity(self) -> bytes:
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
         return b"i" * 32
 
     def submit(self, batch: Batch, now: float) -> None:
@@ -63,7 +69,7 @@ class FakeModelPool:
             return self._lost(batch, suspect=True, answered=killer if alone else 0, culprit=killer if alone else None)
         if any(self.raises(item) for item in batch.items):
             return BatchRaised(batch, Stage.MODEL, "RuntimeError", "boom", VERSION)
-        return BatchAnswered(batch, [self._answer(item) for item in batch.items], VERSION, 1.0)
+        return BatchAnswered(batch, [self._answer(item) for item in batch.items], batch.items[0].version, 1.0)
 
     def _answer(self, item: WorkItem) -> bytes | RecordRefused:
         if self.refuses(item):

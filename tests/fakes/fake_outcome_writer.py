@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import FencedError, SettlementError
+from stream_workers.batching.offset_ledger import Frontier
 from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
@@ -15,6 +16,7 @@ class FakeOutcomeWriter:
 
     visible: list[OutRecord] = field(default_factory=list)
     committed: dict[PartitionKey, int] = field(default_factory=dict)
+    epochs: dict[PartitionKey, int] = field(default_factory=dict)
     commits: list[dict[PartitionKey, int]] = field(default_factory=list)
     fail: dict[str, int] = field(default_factory=dict)
     fatal: str = ""
@@ -43,7 +45,11 @@ class FakeOutcomeWriter:
         self._meet("send")
         self._open.append(record)
 
-    def commit(self, offsets: Mapping[PartitionKey, int], snapshot: GroupSnapshot) -> None:
+    def settle_sent(self) -> None:
+        self._meet("settle_sent")
+
+    def commit(self, frontiers: Mapping[PartitionKey, Frontier], snapshot: GroupSnapshot) -> None:
+        offsets = {key: frontier.offset for key, frontier in frontiers.items()}
         if self.on_commit is not None:
             self.on_commit, begun = None, self.on_commit
             begun()
@@ -52,7 +58,8 @@ class FakeOutcomeWriter:
         self.visible += self._open
         self._open = []
         self.committed |= offsets
-        self.commits.append(dict(offsets))
+        self.epochs |= {key: frontier.epoch for key, frontier in frontiers.items()}
+        self.commits.append(offsets)
 
     def settle_doubts(self) -> None:
         self._meet("settle_doubts")

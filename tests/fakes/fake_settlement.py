@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from schemas.version_cuts import VersionCut
 from stream_workers.batching.offset_ledger import Frontier, Settled
 from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
@@ -15,6 +16,7 @@ class FakeSettlement:
         self.auto = auto
         self.offered: list[Settled] = []
         self.outcomes: list[WorkItem] = []
+        self.cuts: list[VersionCut] = []
         self.committed: dict[PartitionKey, int] = {}
         self.owned: Mapping[PartitionKey, int] = {}
         self.flushes = 0
@@ -33,6 +35,7 @@ class FakeSettlement:
 
     def commit(self) -> None:
         for settled in self.offered:
+            self.cuts += settled.cuts
             self.outcomes += settled.items
             frontiers: dict[PartitionKey, Frontier] = dict(settled.frontiers)
             self.committed |= {key: value.offset for key, value in frontiers.items()}

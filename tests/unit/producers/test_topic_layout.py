@@ -6,7 +6,7 @@ from producers.lag import measure_lag
 from producers.topic_layout import TopicDescription, TopicPlan, find_differences, plan_topics
 from schemas.settings import LimitSettings, TopicSettings
 
-TOPICS = TopicSettings(requests=("fast", "slow"), results="results", dead_letters="dead")
+TOPICS = TopicSettings(requests=("fast", "slow"), results="results", dead_letters="dead", control="control")
 LIMITS = LimitSettings(payload_bytes=1000, key_bytes=10, header_bytes=20, result_bytes=2000)
 
 
@@ -26,7 +26,7 @@ def found(**changes) -> TopicDescription:
 
 
 def test_every_topic_is_planned_with_room_for_its_largest_record():
-    sizes = {topic.name: int(topic.configs["max.message.bytes"]) for topic in plan()}
+    sizes = {topic.name: int(topic.configs["max.message.bytes"]) for topic in plan()[:-1]}
     assert sizes["fast"] == sizes["slow"] > 1030
     assert sizes["results"] > 2030
     assert sizes["dead"] > sizes["results"]
@@ -39,7 +39,15 @@ def test_only_request_topics_are_stamped_by_the_broker():
 
 def test_retention_is_left_to_the_broker_unless_given():
     assert all("retention.ms" not in topic.configs for topic in plan())
-    assert {topic.configs["retention.ms"] for topic in plan(retention_ms=5)} == {"5"}
+    assert {topic.configs["retention.ms"] for topic in plan(retention_ms=5)[:-1]} == {"5"}
+
+
+def test_the_control_topic_has_one_order_and_is_kept_for_ever():
+    control = plan(retention_ms=5)[-1]
+    assert (control.name, control.partitions, control.configs) == ("control", 1, {"cleanup.policy": "compact"})
+    (named,) = find_differences(control, found(name="control", partitions=1, cleanup_policy="delete"))
+    assert named == "cleanup.policy delete would drop records that are still needed"
+    assert find_differences(control, found(name="control", partitions=1, cleanup_policy="compact")) == ()
 
 
 @pytest.mark.parametrize(

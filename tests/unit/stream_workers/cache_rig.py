@@ -19,19 +19,17 @@ class PlayedMaker:
     """The model, as far as the cache asks: it may switch versions."""
 
     def __init__(self) -> None:
-        self.version: ServedVersion | None = ServedVersion("m", "v1", 1)
-        self.identity = b"1" * 32
+        self.version = ServedVersion("m", "v1", 1)
+        self.identities = {"v1": b"1" * 32, "v2": b"2" * 32}
 
-    def active_version(self) -> ServedVersion | None:
-        return self.version
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
+        return self.identities.get((version or self.version).version, b"")
 
-    def answer_identity(self) -> bytes:
-        return self.identity
-
-    def switch(self, number: int) -> None:
-        epoch = self.version.epoch + 1 if self.version else 1
-        self.version = ServedVersion("m", f"v{number}", epoch)
-        self.identity = str(number).encode() * 32
+    def switch(self, number: int, *queued: WorkItem) -> None:
+        """New records meet version `number`, and those of `queued` too."""
+        self.version = ServedVersion("m", f"v{number}", self.version.epoch + 1)
+        for item in queued:
+            item.version = self.version
 
 
 class PlayedRemote:
@@ -74,13 +72,14 @@ class CacheRig:
         self._offset += 1
         priority = varied.pop("priority", 0)
         made = request(self._offset, partition, payload=payload, **varied)  # type: ignore[arg-type]
-        return WorkItem(made, 1, 10.0, "s", len(payload), priority)  # type: ignore[arg-type]
+        item = WorkItem(made, 1, 10.0, "s", len(payload), priority)  # type: ignore[arg-type]
+        item.version = self.maker.version
+        return item
 
     def run(self, *items: WorkItem, output: bytes = b"1", now: float = 12.0) -> list[WorkItem]:
-        """The model answers these under the active version."""
-        assert self.maker.version is not None
+        """The model answers these, each under its version."""
         for item in items:
-            item.outcome = Answer(output, self.maker.version, RAN)
+            item.outcome = Answer(output, item.version, RAN)
         return self.cache.note_answers(items, now)
 
     def counted(self, result: str) -> float:

@@ -41,12 +41,14 @@ def test_repeats_in_flight_wait_for_the_first_and_are_answered_with_it() -> None
 
 def test_a_hit_after_a_rollback_names_the_epoch_that_serves_now() -> None:
     rig = CacheRig()
-    first, between, again = (rig.record() for _ in range(3))
+    first = rig.record()
     rig.cache.look_up([first], 10.0)
     rig.run(first)
     rig.maker.switch(2)
+    between = rig.record()
     assert rig.cache.look_up([between], 10.0).to_queue == [between]
     rig.maker.switch(1)
+    again = rig.record()
     assert rig.cache.look_up([again], 10.0).answered == [again]
     assert again.outcome.version == ServedVersion("m", "v1", 3)  # type: ignore[union-attr]
 
@@ -55,13 +57,10 @@ def test_an_answer_of_the_version_before_a_switch_is_given_to_nobody_else() -> N
     rig = CacheRig()
     first, waiting = rig.record(), rig.record()
     rig.cache.look_up([first, waiting], 10.0)
-    made_by = rig.maker.version
-    assert made_by is not None
-    rig.maker.switch(2)
+    rig.maker.switch(2, waiting)
     newcomer = rig.record()
     assert rig.cache.look_up([newcomer], 10.0).to_queue == [newcomer]
-    first.outcome = Answer(b"old", made_by, RAN)
-    assert rig.cache.note_answers([first], 11.0) == []
+    assert rig.run(first, output=b"old", now=11.0) == []
     # It waits again, now for the one that meets the new version.
     assert rig.cache.sweep(11.0).to_queue == []
     assert rig.run(newcomer, output=b"new") == [waiting]
@@ -70,11 +69,22 @@ def test_an_answer_of_the_version_before_a_switch_is_given_to_nobody_else() -> N
 
 def test_a_record_that_was_queued_at_a_switch_answers_those_behind_it_by_the_new_version() -> None:
     rig = CacheRig()
-    first, waiting, later = (rig.record() for _ in range(3))
+    first, waiting = rig.record(), rig.record()
     rig.cache.look_up([first, waiting], 10.0)
-    rig.maker.switch(2)
+    rig.maker.switch(2, first, waiting)
+    later = rig.record()
     assert rig.run(first, output=b"new") == [waiting]
     assert rig.cache.look_up([later], 10.0).answered == [later]
+
+
+def test_records_of_two_versions_never_wait_for_each_other() -> None:
+    rig = CacheRig()
+    old = rig.record()
+    rig.maker.switch(2)
+    new = rig.record()
+    assert rig.cache.look_up([old, new], 10.0).to_queue == [old, new]
+    assert rig.run(old, output=b"old") == []
+    assert rig.run(new, output=b"new") == []
 
 
 def test_another_identity_of_the_same_version_is_another_answer() -> None:
@@ -82,7 +92,7 @@ def test_another_identity_of_the_same_version_is_another_answer() -> None:
     first, again = rig.record(), rig.record()
     rig.cache.look_up([first], 10.0)
     rig.run(first)
-    rig.maker.identity = b"x" * 32
+    rig.maker.identities["v1"] = b"x" * 32
     assert rig.cache.look_up([again], 10.0).to_queue == [again]
 
 
@@ -153,7 +163,7 @@ def test_an_answer_above_the_bound_is_shared_and_not_kept() -> None:
 
 def test_nothing_is_kept_of_a_model_that_does_not_declare_it() -> None:
     rig = CacheRig()
-    rig.maker.identity = b""
+    rig.maker.identities.clear()
     first, again = rig.record(), rig.record()
     assert rig.cache.look_up([first], 10.0).to_queue == [first]
     rig.run(first)

@@ -1,4 +1,4 @@
-"""The result cache under any order of everything: who waits is answered once, and by the version that serves."""
+"""The result cache under any order of everything: who waits is answered once, and by the version it is to meet."""
 
 from collections.abc import Sequence
 
@@ -36,16 +36,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.running: list[tuple[WorkItem, ServedVersion]] = []
         self.answered: list[WorkItem] = []
 
-    @property
-    def version(self) -> ServedVersion:
-        assert self.rig.maker.version is not None
-        return self.rig.maker.version
-
     def check_hits(self, items: Sequence[WorkItem]) -> None:
         for item in items:
             assert isinstance(item.outcome, Answer)
-            assert item.outcome.version == self.version
-            assert item.outcome.output == output_of(item, self.version)
+            assert item.outcome.version == item.version
+            assert item.outcome.output == output_of(item, item.version)
 
     def receive(self, found: Recalled) -> None:
         self.check_hits(found.answered)
@@ -64,7 +59,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3))
     def submit(self, count: int) -> None:
         batch, self.queue = self.queue[:count], self.queue[count:]
-        self.running += [(item, self.version) for item in batch if item.outcome is None]
+        self.running += [(item, item.version) for item in batch if item.outcome is None]
 
     @precondition(lambda self: self.running)
     @rule(which=st.integers(0, 5), refuse=st.sampled_from([False, False, True]))
@@ -79,7 +74,7 @@ class AnyOrder(RuleBasedStateMachine):
     def expire(self, which: int) -> None:
         item = list(self.waiting)[which % len(self.waiting)]
         if item.outcome is None:
-            item.outcome = Expired(self.version, RAN)
+            item.outcome = Expired(item.version, RAN)
             self.answered.append(item)
 
     @rule(partition=st.integers(0, 2), lose_running=st.booleans())
@@ -93,9 +88,12 @@ class AnyOrder(RuleBasedStateMachine):
             self.running = [(item, version) for item, version in self.running if stays(item)]
         self.rig.cache.drop(("requests", partition))
 
-    @rule(number=st.integers(1, 2))
-    def switch(self, number: int) -> None:
-        self.rig.maker.switch(number)
+    @rule(number=st.integers(1, 2), at_once=st.booleans())
+    def switch(self, number: int, at_once: bool) -> None:
+        """With `at_once`, what is in no batch meets it too."""
+        running = {item for item, _ in self.running}
+        queued = [item for item in self.waiting if item.outcome is None and item not in running]
+        self.rig.maker.switch(number, *(queued if at_once else ()))
 
     @precondition(lambda self: self.rig.remote is not None)
     @rule(takes_questions=st.sampled_from([True, True, False]), miss=st.booleans())

@@ -58,6 +58,6 @@ def test_a_reply_for_the_version_before_a_switch_answers_nobody() -> None:
     one = rig.record()
     rig.cache.look_up([one], 10.0)
     rig.remote.stored = {rig.remote.asked[0]: b"old"}
-    rig.maker.switch(2)
+    rig.maker.switch(2, one)
     rig.remote.reply()
     assert rig.cache.sweep(10.001).to_queue == [one]

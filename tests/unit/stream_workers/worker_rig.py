@@ -12,14 +12,17 @@ from stream_workers.batching.intake_budget import IntakeBudget
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.version_stamps import VersionStamps
 from stream_workers.batching.waiting import FixedWait
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.parts import WorkerParts
 from stream_workers.rebalancing import PartitionLifecycle
+from stream_workers.record_versions import RecordVersions
 from stream_workers.worker import Worker
 from tests.fakes.fake_group_member import FakeGroupMember
-from tests.fakes.fake_model_pool import FakeModelPool
+from tests.fakes.fake_model_pool import VERSION, FakeModelPool
 from tests.fakes.fake_settlement import FakeSettlement
+from tests.fakes.fake_timeline_source import FakeCutSource, FakeTimelineSource
 from tests.unit.stream_workers.builders import request
 
 P0, P1 = ("requests", 0), ("requests", 1)
@@ -45,21 +48,35 @@ class Rig:
         at_least_once: bool = False,
         overload: str = "queue",
         topics: TopicSettings | None = None,
+        source: FakeTimelineSource | None = None,
     ) -> None:
         self.now = 100.0
         self.member, self.settlement, self.pool = FakeGroupMember(), FakeSettlement(), FakeModelPool()
         settings = make_settings(max_batch_size, topics or TopicSettings())
         wait = FixedWait(0.01)
+        self.source, self.cuts = source or FakeTimelineSource(), FakeCutSource()
+        ledger, metrics = OffsetLedger(), WorkerMetrics(CollectorRegistry())
+        batcher = Batcher(lane_limits(settings), wait, settings.batching.lowest_share)
         self.parts = WorkerParts(
             settings=settings,
             member=self.member,
             settlement=self.settlement,
             pool=self.pool,
-            metrics=WorkerMetrics(CollectorRegistry()),
+            metrics=metrics,
             intake=Intake(settings.limits, settings.topics.priorities),
-            batcher=Batcher(lane_limits(settings), wait, settings.batching.lowest_share),
+            batcher=batcher,
             wait=wait,
-            ledger=OffsetLedger(),
+            ledger=ledger,
+            versions=RecordVersions(
+                stamps=VersionStamps("m", None if self.source.attempt else VERSION),
+                source=self.source,
+                cuts=self.cuts,
+                ledger=ledger,
+                batcher=batcher,
+                metrics=metrics.versions,
+                model="m",
+                wall_clock=lambda: self.now,
+            ),
             deadlines=DeadlineWatch(),
             breaker=Breaker(),
             budget=IntakeBudget(queue_bytes),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.waiting import FixedWait
-from stream_workers.batching.work import ReleaseReason
+from stream_workers.batching.work import ReleaseReason, ServedVersion
 from tests.unit.stream_workers.builders import answered, item
 
 
@@ -206,12 +206,16 @@ def test_lanes_never_meet_in_a_batch() -> None:
     assert b.next_batch(1.0) is None
 
 
+def urgent_only(priority: int, version: ServedVersion) -> int:
+    return int(priority == 0)
+
+
 def test_with_room_for_urgent_batches_only_the_others_stay() -> None:
     b = lanes()
     b.add([item(n, priority=1) for n in range(8)])
-    assert b.next_batch(1.0, urgent_only=True) is None
+    assert b.next_batch(1.0, urgent_only) is None
     b.add([item(0)])
-    assert priority_of(b.next_batch(1.0, urgent_only=True)) == 0
+    assert priority_of(b.next_batch(1.0, urgent_only)) == 0
 
 
 @given(share=st.sampled_from([0.05, 0.1, 0.25, 0.5]), count=st.integers(2, 4), rounds=st.integers(20, 80))

@@ -1,0 +1,36 @@
+"""Decisions and recorded cuts in memory."""
+
+from collections.abc import Mapping
+
+from model_store.timeline import Timeline
+from stream_workers.batching.work import PartitionKey
+from stream_workers.record_versions import Attempt
+
+
+class FakeTimelineSource:
+    """`publish` makes a timeline known; `attempt` is the last look, none while the version is fixed."""
+
+    def __init__(self, attempt: Attempt | None = None) -> None:
+        self.attempt = attempt
+        self._timeline: Timeline | None = None
+
+    def publish(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    def take_timeline(self) -> Timeline | None:
+        taken, self._timeline = self._timeline, None
+        return taken
+
+
+class FakeCutSource:
+    """`recorded` holds the cuts by partition and epoch."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[PartitionKey, dict[int, int]] = {}
+        self.catch_ups = 0
+
+    def catch_up(self) -> None:
+        self.catch_ups += 1
+
+    def cuts_of(self, partition: PartitionKey) -> Mapping[int, int]:
+        return self.recorded.get(partition, {})
