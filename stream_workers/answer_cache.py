@@ -1,7 +1,8 @@
 """Answers to requests that were answered before: who is answered at once, who waits for another, who meets the model.
 
 Exact: an answer is given again only for the same bytes and content type, and only to a record that would meet the very
-version, class and settings that made it (docs/decisions/0014). A switch can change what a record that waits here meets. Runs in the worker's thread and waits for nothing.
+version, class and settings that made it (docs/decisions/0014). A switch can change what a record that waits here meets.
+ Runs in the worker's thread and waits for nothing.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -21,9 +21,11 @@ from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
+from stream_workers.batching.version_stamps import VersionStamps
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import Batch
+from stream_workers.batching.work import ServedVersion
 from stream_workers.kafka.cluster_check import ClusterFacts
+from stream_workers.kafka.cut_reader import CutReader
 from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
 from stream_workers.kafka.outcome_writers import IdempotentWriter, OutcomeWriter, TransactionalWriter
@@ -32,6 +34,7 @@ from stream_workers.metrics import CacheMetrics, WorkerMetrics, new_registry
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.contract import ModelPool
 from stream_workers.rebalancing import PartitionLifecycle
+from stream_workers.record_versions import NoCuts, NoTimeline, RecordVersions, TimelineSource
 from stream_workers.worker import Worker
 
 
@@ -40,22 +43,39 @@ def build_parts(
     slot: str,
     facts: ClusterFacts,
     pool: ModelPool,
-    report: Callable[[WorkerParts, Mapping[int, Batch]], None],
+    report: Callable[[WorkerParts, int, Collection[ServedVersion]], None],
+    source: TimelineSource | None,
 ) -> WorkerParts:
-    """Put the parts of one member together. `slot` is its identity in the group and in transactions."""
+    """Put the parts of one member together. `slot` is its identity in the group and in transactions.
+
+    `source` is None while the version is fixed by the settings.
+    """
     exactly_once = settings.worker.delivery is Delivery.EXACTLY_ONCE
     writer: OutcomeWriter = (TransactionalWriter if exactly_once else IdempotentWriter)(settings, slot)
     batching, wait = settings.batching, choose_wait(settings)
+    batcher, ledger = Batcher(lane_limits(settings), wait, batching.lowest_share), OffsetLedger()
+    metrics = WorkerMetrics(new_registry())
+    cuts = NoCuts() if source is None else CutReader(settings, slot, on_refused=metrics.versions.refused_cuts.inc)
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
         settlement=_settlement(settings, writer, OutcomeEncoder(settings, slot, facts.partition_counts)),
         pool=pool,
-        metrics=WorkerMetrics(new_registry()),
+        metrics=metrics,
         intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),
-        batcher=Batcher(lane_limits(settings), wait, batching.lowest_share),
+        batcher=batcher,
         wait=wait,
-        ledger=OffsetLedger(),
+        ledger=ledger,
+        versions=RecordVersions(
+            stamps=_stamps(settings),
+            source=source or NoTimeline(),
+            cuts=cuts,
+            ledger=ledger,
+            batcher=batcher,
+            metrics=metrics.versions,
+            model=settings.model.name,
+            wall_clock=time.time,
+        ),
         deadlines=DeadlineWatch(),
         breaker=Breaker(),
         budget=IntakeBudget(settings.worker.queue_bytes),
@@ -63,7 +83,7 @@ def build_parts(
         live_streams=LiveStreams() if batching.overload == "drop_oldest" else None,
         clock=time.monotonic,
         wall_clock=time.time,
-        report=lambda in_flight: report(parts, in_flight),
+        report=lambda in_flight, versions: report(parts, in_flight, versions),
         batch_span=lambda topic, partition, offset: _batch_span(settings, topic, partition, offset),
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,
@@ -72,6 +92,11 @@ def build_parts(
         parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
     _observe(parts, writer)
     return parts
+
+
+def _stamps(settings: Settings) -> VersionStamps:
+    model = settings.model
+    return VersionStamps(model.name, None if model.version is None else ServedVersion(model.name, model.version, 0))
 
 
 def _settlement(settings: Settings, writer: OutcomeWriter, encoder: OutcomeEncoder) -> Settlement:

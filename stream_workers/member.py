@@ -10,24 +10,23 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from types import FrameType
 
 import structlog
 
-from schemas.errors import ConfigurationError, FencedError, ModelStoreError, StartUpTimeoutError
+from model_store.timeline import Timeline
+from schemas.errors import ConfigurationError, FencedError, ModelStoreError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
 from stream_workers.assembly import build_parts, build_worker
-from stream_workers.batching.work import Batch
+from stream_workers.last_known_timeline import LastKnownTimeline
 from stream_workers.local_folders import state_folder
 from stream_workers.logs import set_up_logs
-from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.replica_pool import ReplicaPool
-from stream_workers.start_up import WaitLog, check_outside
+from stream_workers.reporting import Reporter
+from stream_workers.start_up import check_outside
 from stream_workers.supervision.member_link import MemberLink
-from stream_workers.version_following import LastKnownTimeline, PointerDoor, VersionFollower
+from stream_workers.version_following import ControlDoor, VersionFollower
 
 _SWITCH_INTERVAL_SECONDS = 0.001
 _GC_THRESHOLD = 100_000
@@ -68,86 +67,45 @@ class StopRequest:
         self._asked = True
 
 
-class Reporter:
-    """Tells the supervisor how the member is, and asks it for another version when the pointer moves."""
-
-    def __init__(self, link: MemberLink, follower: VersionFollower) -> None:
-        self._link = link
-        self._follower = follower
-        self._log_wait = WaitLog()
-
-    def waiting(self, reason: str) -> None:
-        """Before the loop runs: not ready, and why."""
-        self._log_wait(reason)
-        self._link.send_status(ready=False, reasons=[reason])
-
-    def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:
-        """From the loop: two times a second."""
-        waiting, oldest = len(parts.batcher), parts.batcher.oldest_polled_at()
-        parts.metrics.batching.note_waiting(len(in_flight), waiting, oldest, parts.clock())
-        change = self._follower.take_change()
-        if change is not None:
-            _log.info("version wanted", version=change.version, epoch=change.epoch)
-            self._link.serve(change)
-        self._meet_refusals(parts)
-        active = parts.pool.active_version()
-        parts.metrics.member.note_version(active.version if active else "", active.epoch if active else 0)
-        parts.metrics.member.pointer_stale.set(self._follower.stale_seconds())
-        reasons = self._reasons(parts)
-        self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())
-
-    def _meet_refusals(self, parts: WorkerParts) -> None:
-        refused, self._link.refused = self._link.refused, []
-        for refusal in refused:
-            parts.metrics.member.refused_versions.inc()
-            if not parts.pool.has_instances():
-                raise ConfigurationError(f"version {refusal.version.version} cannot be served: {refusal.reason}")
-
-    @staticmethod
-    def _reasons(parts: WorkerParts) -> list[str]:
-        reasons = []
-        if not parts.pool.has_instances():
-            reasons.append("no model process is ready")
-        if not parts.member.is_connected:
-            reasons.append("no connection to a Kafka broker")
-        if not parts.member.is_member:
-            reasons.append("not a member of the consumer group")
-        if parts.breaker.is_open:
-            reasons.append("the model fails on every record")
-        return reasons
-
-
 def serve(link: MemberLink, should_stop: StopRequest) -> None:
     """From the first look at the outside to the last commit. Raises whatever ends a member early."""
     settings = link.settings
-    connect = partial(_connect, settings) if settings.redis.url.get_secret_value() else None
-    follower = VersionFollower(settings, connect, LastKnownTimeline(_timeline_file(settings, link)))
+    follower = _follow(link) if settings.model.version is None else None
     reporter = Reporter(link, follower)
-    version = link.serving or follower.await_first(should_stop, reporter.waiting)
-    if version is None:
-        return
-    link.serve(version)
+    timeline = Timeline()
+    if follower is not None:
+        # One that replaces another need not wait: the model processes serve, and it takes nothing in before its look.
+        first = follower.begin(should_stop, reporter.waiting, wait=link.serving is None)
+        if first is None:
+            return
+        timeline = first
+        follower.start()
+    reporter.want(timeline, [], time.time(), time.monotonic())
     facts = check_outside(settings, on_wait=reporter.waiting)
     pool = ReplicaPool(link, settings, time.monotonic)
-    parts = build_parts(settings, link.slot, facts, pool, reporter)
-    follower.start()
+    parts = build_parts(settings, link.slot, facts, pool, reporter, follower)
     # What lives now lives on: the collector need not look at it again, and the hot path makes little garbage.
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     should_stop.has_work = True
     build_worker(parts).run(should_stop)
+    if follower is not None:
+        follower.stop()
 
 
-def _connect(settings: Settings) -> PointerDoor:
-    # The Redis client takes most of a second to import: not on the way of a member that replaces a killed one.
-    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - see above
-
-    return LiveVersions(settings.redis)
+def _follow(link: MemberLink) -> VersionFollower:
+    path = state_folder(link.settings) / f"{link.settings.model.name}-{link.slot_number}.timeline"
+    return VersionFollower(link.settings, partial(_connect, link.settings), LastKnownTimeline(path))
 
 
-def _timeline_file(settings: Settings, link: MemberLink) -> Path:
-    return state_folder(settings) / f"{settings.model.name}-{link.slot_number}.timeline"
+def _connect(settings: Settings) -> ControlDoor:
+    if not settings.redis.url.get_secret_value():
+        raise UnavailableError("redis.url is not set")
+    # The Redis client takes a while to import: not on the way of a member that replaces a killed one.
+    from stream_workers.control_door import RedisControl  # noqa: PLC0415 - see above
+
+    return RedisControl(settings.redis, settings.model.name)
 
 
 def main() -> None:

@@ -2,10 +2,12 @@
 
 from collections import Counter as Count
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from model_store.pointer_watch import PointerCounts
 from stream_workers.batching.work import Answer, Batch, Expired, Rejected, Skipped, Superseded, WorkItem
 from stream_workers.caching.recall import Found
 from stream_workers.kafka.settlement import Commit
@@ -173,11 +175,16 @@ class VersionMetrics:
         self.unknown_floors = counter(
             "headrace_unknown_offset_metadata", "Committed offsets with text beside them that is not ours."
         )
-        self.refused_cuts = gauge("headrace_refused_cuts", "Records of the control topic that are no cuts.")
+        self.refused_cuts = counter("headrace_refused_cuts", "Records of the control topic that are no cuts.")
         self.waiting = gauge("headrace_records_waiting_for_version", "Queued records whose version is not loaded.")
         self.pointer_faults = gauge(
             "headrace_pointer_faults", "Reads of the active version that did not move it, by reason.", ["reason"]
         )
+
+    def note_pointer(self, counts: PointerCounts) -> None:
+        """The active version was read."""
+        for reason, count in asdict(counts).items():
+            self.pointer_faults.labels(reason).set(count)
 
 
 class CacheMetrics:

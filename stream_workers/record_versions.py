@@ -1,9 +1,9 @@
-"""Which version each record meets, in the worker: follows the timeline, cuts partitions, lets records in. A thin driver.
+"""Which version each record meets, in the worker: follow the timeline, cut partitions, let records in. A thin driver.
 
 All calls come from the worker's main thread. What it decides with is in :mod:`stream_workers.batching.version_stamps`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from model_store.timeline import CALL_OFF_MARGIN_MS, SwitchMode, Timeline
 from schemas.version_cuts import VersionCut
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.epoch_floor import decode_floor
-from stream_workers.batching.offset_ledger import OffsetLedger, Settled, met_model
+from stream_workers.batching.offset_ledger import OffsetLedger, met_model
 from stream_workers.batching.version_stamps import VersionStamps
 from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.intake_gate import IntakeGate
@@ -52,6 +52,9 @@ class TimelineSource(Protocol):
 class CutSource(Protocol):
     """Where recorded cuts come from; see :class:`stream_workers.kafka.cut_reader.CutReader`."""
 
+    def start(self) -> None:
+        """Begin to read."""
+
     def catch_up(self) -> None:
         """Wait until everything is read that was recorded up to now. Raises UnavailableError."""
 
@@ -85,27 +88,28 @@ class RecordVersions:
         self._gate = IntakeGate()
         self._attempt: Attempt | None = None
 
+    def start(self) -> None:
+        """Begin to read recorded cuts, in good time before partitions are taken."""
+        self._cuts.start()
+
     # -- the worker's verbs --------------------------------------------------------------------------------------------
 
-    def follow(self, with_models: Iterable[WorkItem]) -> Settled:
+    def follow(self, find_ends: Callable[[], Mapping[PartitionKey, int]]) -> bool:
         """Adopt a newer timeline: cut each partition where it stands and decide again for what no model has met.
 
-        `with_models` are the records in batches. Returns cuts that can leave at once.
+        `find_ends` says, by partition, the offset after the last record in a batch. True when there was one.
         """
         # Before the timeline: what this attempt found is taken below.
         self._attempt = self._source.attempt
         timeline = self._source.take_timeline()
         if timeline is None:
-            return Settled()
+            return False
         _log.info("timeline adopted", epoch=timeline.epoch)
         self.stamps.adopt(timeline)
-        beyond: dict[PartitionKey, int] = {}
-        for item in with_models:
-            key = (item.request.topic, item.request.partition)
-            beyond[key] = max(beyond.get(key, 0), item.request.offset + 1)
+        ends = find_ends()
         for partition in list(self._ledger.partitions()):
-            self._turn(partition, beyond.get(partition, 0))
-        return self._ledger.settle_cuts()
+            self._turn(partition, ends.get(partition, 0))
+        return True
 
     def let_in(self, polled: Polled, assignments: Mapping[PartitionKey, int], now: float) -> list[Polled]:
         """Return what may be taken in now, in order; the rest is held until the pointer was looked at."""
@@ -196,6 +200,9 @@ class NoTimeline:
 
 class NoCuts:
     """The recorded cuts while the version is fixed by the settings."""
+
+    def start(self) -> None:
+        """There is nothing to read."""
 
     def catch_up(self) -> None:
         """There is nothing to read."""

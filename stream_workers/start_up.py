@@ -39,8 +39,9 @@ class WaitLog:
 def check_outside(
     settings: Settings, *, wait_seconds: float | None = None, on_wait: Callable[[str], None] | None = None
 ) -> ClusterFacts:
-    """Reach Kafka and find every topic; logs what could be better. Waits at most `wait_seconds`, by default the start-up limit of the settings.
+    """Reach Kafka and find every topic; logs what could be better.
 
+    Waits at most `wait_seconds`, by default the start-up limit of the settings.
     Raises StartUpTimeoutError or ConfigurationError, each naming what is wrong.
     """
     limit = settings.worker.start_timeout_seconds if wait_seconds is None else wait_seconds

@@ -4,21 +4,21 @@ One thread runs it and makes every consumer call. It never runs model code and n
 do the one, the settlement's thread the other.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
 
 import structlog
 
 from schemas.errors import StartUpTimeoutError
+from stream_workers.admitting import admit
 from stream_workers.batching.batcher import LEAST_URGENT, MOST_URGENT
+from stream_workers.batching.in_hand import InHand
 from stream_workers.batching.offset_ledger import Settled
-from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, RunMode, Superseded, WorkItem
+from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, Rerun, Superseded, WorkItem
 from stream_workers.caching.recall import Recalled
 from stream_workers.judging import judge
 from stream_workers.kafka.group_member import Polled
 from stream_workers.parts import WorkerParts
-from stream_workers.unreadable import step_over
+from stream_workers.pipeline.contract import Residency
 
 MAX_POLL_RECORDS = 500
 IDLE_WAIT_SECONDS = 0.05
@@ -39,16 +39,17 @@ class Worker:
         self._p = parts
         self._clock = parts.clock
         self._has_lanes = len(parts.settings.topics.lanes) > 1
-        self._reruns: deque[tuple[Sequence[WorkItem], RunMode]] = deque()
-        self._in_flight: dict[int, Batch] = {}
+        self._in_hand = InHand()
         self._answered: list[WorkItem] = []
         self._batch_serial = 0
         self._quiet = False
         self._balanced_at = self._identified_at = self._reported_at = float("-inf")
         self._finish_by = float("inf")
+        self._residency = Residency()
 
     def run(self, should_stop: Callable[[], bool]) -> None:
         """Serve until told to stop, then finish what is in flight. Errors that end a member are raised."""
+        self._p.versions.start()
         self.await_model(should_stop)
         if should_stop():
             return
@@ -66,6 +67,7 @@ class Worker:
             if now > give_up_at:
                 raise StartUpTimeoutError("no model process became ready in time")
             self._p.pool.collect(IDLE_WAIT_SECONDS, now)
+            self._follow()
             self._report(now)
 
     def step(self) -> None:
@@ -108,31 +110,22 @@ class Worker:
         now = self._clock()
         for ready in parts.versions.let_in(polled, parts.assignments, now):
             self._take_in(ready, now)
-        self._quiet = not (polled.requests or self._in_flight or self._reruns or parts.batcher or parts.cache.holds)
+        self._quiet = not (polled.requests or self._in_hand or parts.batcher or parts.cache.holds)
 
     def _follow(self) -> None:
         """Meet a switch: cut the partitions, and have what is queued behind the cuts meet its new version."""
-        batches = (*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns))
-        self.offer(self._p.versions.follow(chain.from_iterable(batches)))
+        if self._p.versions.follow(self._in_hand.find_ends):
+            self.offer(self._p.ledger.settle_cuts())
+            self._reported_at = float("-inf")
 
     def _take_in(self, polled: Polled, now: float) -> None:
-        parts, stamps = self._p, self._p.versions.stamps
-        if polled.requests:
-            version = stamps.constant or stamps.stamp
-            items = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, version, now)
-            items = parts.ledger.admit(items)
-            parts.metrics.note_polled(items)
-            parts.deadlines.add(items)
+        parts = self._p
+        items = admit(polled, parts, now)
+        if items:
             self._answered += [item for item in items if item.outcome is not None]
             recalled = parts.cache.look_up([item for item in items if item.outcome is None], now)
             parts.wait.note_arrivals(len(recalled.to_queue), now)
             self._queue(recalled)
-        if lost := sum(polled.records_lost.values()):
-            parts.metrics.delivery.records_lost.inc(lost)
-        for unreadable in polled.unreadable:
-            self._answered += parts.ledger.admit(step_over(unreadable, parts, now))
-        for partition, end in polled.ends.items():
-            parts.ledger.note_end(partition, end)
         if polled.ends:
             self.offer(parts.ledger.settle_ends())
 
@@ -157,14 +150,13 @@ class Worker:
 
     def _submit(self, now: float, *, draining: bool = False) -> None:
         parts = self._p
-        while self._reruns and parts.pool.count_free_slots(LEAST_URGENT):
-            items, mode = self._reruns.popleft()
-            wanted = [item for item in items if item.outcome is None and parts.owns(item)]
+        while rerun := self._in_hand.take_rerun(lambda version: parts.pool.count_free_slots(LEAST_URGENT, version) > 0):
+            wanted = [item for item in rerun.items if item.outcome is None and parts.owns(item)]
             if wanted:
-                self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
+                self._start(self._batch(wanted, ReleaseReason.RETRY, rerun), now)
         free_slots = parts.pool.count_free_slots
         while not draining and len(parts.batcher) and parts.breaker.allows(now):
-            parts.wait.note_in_hand(len(self._in_flight))
+            parts.wait.note_in_hand(self._in_hand.count_in_flight())
             due = parts.batcher.next_batch(now, free_slots, doomed_before_ms=self._doomed_before_ms())
             if due is None:
                 break
@@ -173,12 +165,12 @@ class Worker:
     def _collect(self, now: float) -> None:
         parts = self._p
         for outcome in parts.pool.collect(self._wait_seconds(now), now):
-            self._in_flight.pop(outcome.batch.id, None)
+            self._in_hand.end(outcome.batch)
             answered_at = self._clock()
             parts.service_time.note(answered_at - outcome.batch.submitted_at)
             judged = judge(outcome, parts, answered_at)
             self._answered += judged.answered
-            self._reruns.extend(judged.reruns)
+            self._in_hand.add_reruns(judged.reruns)
 
     def _settle(self) -> None:
         if self._answered:
@@ -210,9 +202,10 @@ class Worker:
         parts.metrics.member.note_held(sum(held.values()), len(parts.budget.paused))
 
     def _report(self, now: float) -> None:
-        if now - self._reported_at >= REPORT_SECONDS:
-            self._reported_at = now
-            self._p.report(self._in_flight)
+        residency = self._p.pool.residency()
+        if now - self._reported_at >= REPORT_SECONDS or residency is not self._residency:
+            self._reported_at, self._residency = now, residency
+            self._p.report(self._in_hand.count_in_flight(), self._in_hand.versions() | self._p.batcher.versions())
 
     # -- rebalances, called by the listener from inside a poll ---------------------------------------------------------
 
@@ -259,7 +252,7 @@ class Worker:
 
     def _start(self, batch: Batch, now: float) -> None:
         batch.submitted_at = now
-        self._in_flight[batch.id] = batch
+        self._in_hand.start(batch)
         self._p.pool.submit(batch, now)
         self._p.metrics.batching.note_batch(batch, now)
 
@@ -271,7 +264,7 @@ class Worker:
 
     def _doomed_before_ms(self) -> int:
         """Records with an earlier deadline come too late; 0 while no batch is out: then even those are tried."""
-        if not self._in_flight or not len(self._p.deadlines):
+        if not self._in_hand.count_in_flight() or not len(self._p.deadlines):
             return 0
         return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)
 
@@ -284,15 +277,7 @@ class Worker:
             parts.settlement.offer(settled, soon=urgent or parts.pool.has_idle_instance())
 
     def _works_on(self, partitions: Sequence[PartitionKey] | None) -> bool:
-        groups = [*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns)]
-        if partitions is None:
-            return bool(groups)
-        wanted = set(partitions)
-        return any(
-            (item.request.topic, item.request.partition) in wanted and item.outcome is None
-            for items in groups
-            for item in items
-        )
+        return bool(self._in_hand) if partitions is None else self._in_hand.holds_any(partitions)
 
     def _wait_seconds(self, now: float) -> float:
         """How long to wait for the model processes; not at all when the loop is about to wait in the poll."""
@@ -304,6 +289,9 @@ class Worker:
             return BUSY_WAIT_SECONDS
         return min(BUSY_WAIT_SECONDS, max(0.0, release_at - now))
 
-    def _batch(self, items: Sequence[WorkItem], reason: ReleaseReason, mode: RunMode = RunMode.TOGETHER) -> Batch:
+    def _batch(self, items: Sequence[WorkItem], reason: ReleaseReason, rerun: Rerun | None = None) -> Batch:
         self._batch_serial += 1
-        return Batch(self._batch_serial, items, reason, mode, items[0].priority)
+        batch = Batch(self._batch_serial, items, reason, items[0].version, priority=items[0].priority)
+        if rerun is not None:
+            batch.version, batch.mode = rerun.version, rerun.mode
+        return batch

@@ -1,7 +1,7 @@
 """The epoch that a partition's records have reached, as text beside its committed offset. Pure.
 
-A record is never answered under an older decision than a record before it, and that must hold for the next owner too: so
-the floor travels where the offset does.
+A record is never answered under an older decision than a record before it, and that must hold for the next owner too:
+so the floor travels where the offset does.
 """
 
 import re

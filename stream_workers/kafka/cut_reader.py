@@ -11,7 +11,8 @@ from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from model_store.timeline import MAX_ENTRIES
 from schemas.errors import EnvelopeError, UnavailableError
@@ -19,13 +20,13 @@ from schemas.settings import Settings
 from schemas.version_cuts import decode_cut
 from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import connection_config, log_client_error
+from stream_workers.kafka.outcome_encoding import CONTROL_PARTITION
 
 _CALL_TIMEOUT_SECONDS = 5.0
 _READ_SECONDS = 0.1
 _BATCH_RECORDS = 500
 _SHARE_OF_POLL_INTERVAL = 0.4
 _LONGEST_WAIT_SECONDS = 30.0
-_PARTITION = 0
 
 _log = structlog.get_logger("versions")
 
@@ -33,9 +34,17 @@ _log = structlog.get_logger("versions")
 class CutReader:
     """`start`, then `catch_up` before each look at `cuts_of`. Believes nothing that it reads."""
 
-    def __init__(self, settings: Settings, identity: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        identity: str,
+        on_refused: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_refused` is told of each record that is no cut."""
         self._settings = settings
         self._identity = identity
+        self._on_refused = on_refused
         self._clock = clock
         self._limit_seconds = min(
             _LONGEST_WAIT_SECONDS, _SHARE_OF_POLL_INTERVAL * settings.worker.max_poll_interval_ms / 1000
@@ -45,8 +54,6 @@ class CutReader:
         self._first: threading.Thread | None = None
         self._read_to = 0
         self._cuts: dict[PartitionKey, dict[int, int]] = {}
-        self.refused = 0
-        """Records that are no cuts."""
 
     def start(self) -> None:
         """Connect and begin to read, in a thread: a member that replaces a killed one does not wait for it twice."""
@@ -86,14 +93,14 @@ class CutReader:
                 "queued.max.messages.kbytes": 1024,
             }
         )
-        self._consumer.assign([TopicPartition(self._settings.topics.control, _PARTITION, 0)])
+        self._consumer.assign([TopicPartition(self._settings.topics.control, CONTROL_PARTITION, 0)])
 
     def _find_end(self) -> int:
         """The end of the topic, beyond what is still under way: a read_committed look would leave that out."""
-        place = TopicPartition(self._settings.topics.control, _PARTITION)
+        place = TopicPartition(self._settings.topics.control, CONTROL_PARTITION)
         try:
             futures = self._admin.list_offsets(
-                {place: OffsetSpec.latest()},
+                {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]  # the client's own annotation is missing
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=_CALL_TIMEOUT_SECONDS,
             )
@@ -116,7 +123,7 @@ class CutReader:
         try:
             cut = decode_cut(key, value)
         except EnvelopeError as error:
-            self.refused += 1
+            self._on_refused()
             _log.warning("control topic", refused=str(error))
             return
         if cut.model != self._settings.model.name or cut.topic not in self._settings.topics.requests:

@@ -12,6 +12,9 @@ from schemas.settings import Settings
 from schemas.version_cuts import VersionCut, encode_cut
 from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion, Superseded, WorkItem
 
+CONTROL_PARTITION = 0
+"""The control topic has one partition, so that its records have one order."""
+
 
 class OutRecord(NamedTuple):
     """One record to be written. `partition` is -1 where the key chooses it."""
@@ -52,8 +55,8 @@ class OutcomeEncoder:
 
     def encode(self, item: WorkItem | VersionCut) -> OutRecord | None:
         """Make the record that answers `item`, or records a cut; None when nothing does (a tombstone)."""
-        if type(item) is VersionCut:
-            return OutRecord(self._topics.control, 0, *encode_cut(item), [])
+        if isinstance(item, VersionCut):
+            return self._cut(item)
         outcome = item.outcome
         if type(outcome) is Answer:
             if len(outcome.output) <= self._limits.result_bytes:
@@ -61,11 +64,14 @@ class OutcomeEncoder:
             return self._dead_letter(item, self._too_large(outcome))
         if type(outcome) is Rejected:
             return self._dead_letter(item, outcome)
-        if type(outcome) is Expired:
-            return self._result(item, b'"expired"', b"null", outcome.version, outcome.timings)
-        if type(outcome) is Superseded:
-            return self._result(item, b'"superseded"', b"null", outcome.version, outcome.timings)
+        if type(outcome) is Expired or type(outcome) is Superseded:
+            status = b'"expired"' if type(outcome) is Expired else b'"superseded"'
+            return self._result(item, status, b"null", outcome.version, outcome.timings)
         return None
+
+    def _cut(self, cut: VersionCut) -> OutRecord:
+        key, value = encode_cut(cut)
+        return OutRecord(self._topics.control, CONTROL_PARTITION, key, value, [])
 
     def _result(
         self, item: WorkItem, status: bytes, output: bytes, version: ServedVersion, timings: Timings

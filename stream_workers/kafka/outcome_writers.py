@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from schemas.errors import FencedError, SettlementError
 from schemas.settings import Settings
 from stream_workers.batching.offset_ledger import Frontier
 from stream_workers.batching.work import PartitionKey
 from stream_workers.kafka.client_config import client_logger, log_client_error, producer_config
-from stream_workers.kafka.group_member import GroupSnapshot, to_positions
+from stream_workers.kafka.committed_offsets import to_positions
+from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.transaction_watch import TransactionWatch
 

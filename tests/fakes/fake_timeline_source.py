@@ -29,6 +29,9 @@ class FakeCutSource:
         self.recorded: dict[PartitionKey, dict[int, int]] = {}
         self.catch_ups = 0
 
+    def start(self) -> None:
+        pass
+
     def catch_up(self) -> None:
         self.catch_ups += 1
 
