@@ -18,6 +18,7 @@ class FakeSettlement:
         self.outcomes: list[WorkItem] = []
         self.cuts: list[VersionCut] = []
         self.committed: dict[PartitionKey, int] = {}
+        self.epochs: dict[PartitionKey, int] = {}
         self.owned: Mapping[PartitionKey, int] = {}
         self.flushes = 0
         self.soon = False
@@ -39,6 +40,7 @@ class FakeSettlement:
             self.outcomes += settled.items
             frontiers: dict[PartitionKey, Frontier] = dict(settled.frontiers)
             self.committed |= {key: value.offset for key, value in frontiers.items()}
+            self.epochs |= {key: value.epoch for key, value in frontiers.items()}
             self._commits.append(Commit(settled.items, frontiers, 0.001))
         self.offered = []
 

@@ -1,6 +1,6 @@
 """Decisions and recorded cuts in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from model_store.timeline import Timeline
 from stream_workers.batching.work import PartitionKey
@@ -8,11 +8,15 @@ from stream_workers.record_versions import Attempt
 
 
 class FakeTimelineSource:
-    """`publish` makes a timeline known; `attempt` is the last look, none while the version is fixed."""
+    """`publish` makes a timeline known; `look` tells the last look, None while the version is fixed."""
 
-    def __init__(self, attempt: Attempt | None = None) -> None:
-        self.attempt = attempt
+    def __init__(self, look: Callable[[], Attempt | None] = lambda: None) -> None:
+        self.look = look
         self._timeline: Timeline | None = None
+
+    @property
+    def attempt(self) -> Attempt | None:
+        return self.look()
 
     def publish(self, timeline: Timeline) -> None:
         self._timeline = timeline

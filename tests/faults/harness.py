@@ -25,6 +25,7 @@ from producers.audit_reader import KafkaAudit
 from producers.kafka_publisher import Publisher
 from producers.outcomes import decode_outcome
 from producers.result_reader import RecordReader, ResultReader
+from producers.topic_layout import LOG_APPEND_TIME, TopicPlan
 from producers.topics import TopicAdmin
 from schemas.records import JSON
 from schemas.settings import KafkaSettings, TopicSettings
@@ -118,6 +119,7 @@ class FaultRun:
             priorities={requests[0]: 1} if urgent else {},
             results=f"{name}-results",
             dead_letters=f"{name}-dead-letters",
+            control=f"{name}-control",
         )
         self._kafka = rig.proxied if proxied else rig.direct
         self._partitions = partitions
@@ -126,9 +128,11 @@ class FaultRun:
         self._loads = 0
 
     def __enter__(self) -> Self:
-        self.rig.create_topics(
-            *self.topics.requests, self.topics.results, self.topics.dead_letters, partitions=self._partitions
-        )
+        self.rig.create_topics(self.topics.results, self.topics.dead_letters, partitions=self._partitions)
+        stamped, compacted = {"message.timestamp.type": LOG_APPEND_TIME}, {"cleanup.policy": "compact"}
+        with TopicAdmin(self.rig.direct) as admin:
+            admin.create([TopicPlan(topic, self._partitions, 1, stamped) for topic in self.topics.requests])
+            admin.create([TopicPlan(self.topics.control, 1, 1, compacted)])
         self._watch.start()
         return self
 
@@ -283,7 +287,7 @@ def _count_records(rig: Rig, topics: tuple[str, ...], isolation: str) -> int:
     return count
 
 
-def publish_example_model(root: Path) -> None:
+def publish_example_model(root: Path, version: str = VERSION, seed: int = 0) -> None:
     """Publish the example MLP; its answers can be computed offline from the same seed."""
     from examples.mlp import build_mlp  # noqa: PLC0415 - torch, only where a worker is really started
     from model_store.publishing import VersionDraft, publish_state  # noqa: PLC0415
@@ -291,5 +295,5 @@ def publish_example_model(root: Path) -> None:
     from model_store.torch_loader import save_state  # noqa: PLC0415
 
     store = ModelStore(root)
-    if not store.directory_of(MODEL, VERSION).exists():
-        publish_state(store, VersionDraft(MODEL, VERSION, MODEL), build_mlp().state_dict(), save_state)
+    if not store.directory_of(MODEL, version).exists():
+        publish_state(store, VersionDraft(MODEL, version, MODEL), build_mlp(seed).state_dict(), save_state)

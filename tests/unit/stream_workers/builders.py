@@ -43,13 +43,14 @@ def request(
     deadline_ms: int = 0,
     headers: Sequence[tuple[str, bytes]] = (),
     traceparent: str = "",
+    timestamp_ms: int = 1000,
 ) -> Request:
     return Request(
         id=f"{topic}-{partition}-{offset}",
         topic=topic,
         partition=partition,
         offset=offset,
-        timestamp_ms=1000,
+        timestamp_ms=timestamp_ms,
         key=key,
         payload=payload,
         content_type=content_type,

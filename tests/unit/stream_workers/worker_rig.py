@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
+from model_store.timeline import Timeline
 from schemas.settings import BatchingSettings, LimitSettings, Settings, TopicSettings, WorkerSettings
 from stream_workers.assembly import lane_limits
 from stream_workers.batching.batcher import Batcher
@@ -17,7 +18,7 @@ from stream_workers.batching.waiting import FixedWait
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.parts import WorkerParts
 from stream_workers.rebalancing import PartitionLifecycle
-from stream_workers.record_versions import RecordVersions
+from stream_workers.record_versions import Attempt, RecordVersions
 from stream_workers.worker import Worker
 from tests.fakes.fake_group_member import FakeGroupMember
 from tests.fakes.fake_model_pool import VERSION, FakeModelPool
@@ -48,13 +49,18 @@ class Rig:
         at_least_once: bool = False,
         overload: str = "queue",
         topics: TopicSettings | None = None,
-        source: FakeTimelineSource | None = None,
+        timeline: Timeline | None = None,
+        cuts: FakeCutSource | None = None,
     ) -> None:
+        """With a `timeline` the versions of records follow it; without, there is one fixed version."""
         self.now = 100.0
         self.member, self.settlement, self.pool = FakeGroupMember(), FakeSettlement(), FakeModelPool()
         settings = make_settings(max_batch_size, topics or TopicSettings())
         wait = FixedWait(0.01)
-        self.source, self.cuts = source or FakeTimelineSource(), FakeCutSource()
+        self.source, self.cuts = FakeTimelineSource(), cuts or FakeCutSource()
+        if timeline is not None:
+            self.source.look = lambda: Attempt(int(self.now * 1000), self.now)
+            self.source.publish(timeline)
         ledger, metrics = OffsetLedger(), WorkerMetrics(CollectorRegistry())
         batcher = Batcher(lane_limits(settings), wait, settings.batching.lowest_share)
         self.parts = WorkerParts(
@@ -68,7 +74,7 @@ class Rig:
             wait=wait,
             ledger=ledger,
             versions=RecordVersions(
-                stamps=VersionStamps("m", None if self.source.attempt else VERSION),
+                stamps=VersionStamps("m", VERSION if timeline is None else None),
                 source=self.source,
                 cuts=self.cuts,
                 ledger=ledger,

@@ -1,0 +1,187 @@
+"""Any order of switches, polls, commits, rebalances, kills and clocks that step back: one history, and a replay of it."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model_store.record_versions import PartitionVersions
+from model_store.timeline import CALL_OFF_MARGIN_MS, SwitchMode, Timeline
+from schemas.records import Request
+from stream_workers.batching.epoch_floor import encode_floor
+from stream_workers.batching.work import Answer, PartitionKey, Rejected
+from stream_workers.record_versions import Attempt
+from tests.fakes.fake_timeline_source import FakeCutSource
+from tests.unit.stream_workers.builders import request
+from tests.unit.stream_workers.worker_rig import P0, P1, Rig
+
+PARTITIONS = (P0, P1)
+LEAD_MS = 2000
+NAMES = st.sampled_from(("a", "b"))
+ACTIONS = st.one_of(
+    st.tuples(st.just("append"), st.integers(0, 1), st.integers(1, 9), st.booleans()),
+    st.tuples(st.just("wait"), st.floats(0.0, 1.2)),
+    st.tuples(st.just("turn"), st.integers(1, 4)),
+    st.tuples(st.just("look")),
+    st.tuples(st.just("now"), NAMES),
+    st.tuples(st.just("exact"), NAMES),
+    st.tuples(st.just("call_off")),
+    st.tuples(st.just("hold"), st.booleans()),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("kill")),
+    st.tuples(st.just("move"), st.integers(0, 1)),
+    st.tuples(st.just("step_back"), st.integers(0, 4000)),
+)
+
+
+@dataclass
+class World:
+    """Kafka and Redis as they outlive a member, and the member of the moment."""
+
+    timeline: Timeline = field(default_factory=lambda: Timeline().with_activation("a", 0, 0))
+    log: dict[PartitionKey, list[Request]] = field(default_factory=lambda: {P0: [], P1: []})
+    recorded: dict[PartitionKey, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    met: dict[tuple[PartitionKey, int], tuple[str, int]] = field(default_factory=dict)
+    committed: dict[PartitionKey, int] = field(default_factory=dict)
+    metadata: dict[PartitionKey, str] = field(default_factory=dict)
+    now: float = 100.0
+    back_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        cuts = FakeCutSource()
+        cuts.recorded = self.recorded
+        self.rig = Rig(timeline=self.timeline, cuts=cuts)
+        self.rig.now, self.rig.settlement.auto = self.now, False
+        self.rig.member.log, self.rig.member.committed = self.log, dict(self.committed)
+        self.rig.member.metadata = dict(self.metadata)
+        self.rig.pool.missing = set()
+        self.look()
+        self.turn(1)
+        self.rig.member.assign(*PARTITIONS)
+
+    # -- actions -------------------------------------------------------------------------------------------------------
+
+    def append(self, number: int, count: int, broken: bool) -> None:
+        log = self.log[PARTITIONS[number]]
+        stamp = int(self.rig.now * 1000) - self.back_ms
+        for offset in range(len(log), len(log) + count):
+            payload = b"" if broken and offset == len(log) + count - 1 else b"{}"
+            log.append(request(offset, number, timestamp_ms=stamp, payload=payload))
+
+    def wait(self, seconds: float) -> None:
+        self.rig.now += seconds
+
+    def turn(self, times: int) -> None:
+        self.rig.turn(times, 0.01)
+
+    def look(self) -> None:
+        looked_at = self.rig.now
+        self.rig.source.look = lambda: Attempt(int(looked_at * 1000), looked_at)
+        if self.timeline != self.rig.parts.versions.stamps.timeline:
+            self.rig.source.publish(self.timeline)
+
+    def now_(self, name: str) -> None:
+        self.timeline = self.timeline.with_activation(name, self.timeline.epoch, int(self.rig.now * 1000))
+
+    def exact(self, name: str) -> None:
+        now_ms = int(self.rig.now * 1000)
+        self.timeline = self.timeline.with_activation(
+            name, self.timeline.epoch, now_ms, effective_from_ms=now_ms + LEAD_MS
+        )
+
+    def call_off(self) -> None:
+        newest, now_ms = self.timeline.entries[-1], int(self.rig.now * 1000)
+        if len(self.timeline.entries) > 1 and newest.is_armed(now_ms + CALL_OFF_MARGIN_MS):
+            self.timeline = self.timeline.with_called_off(newest.epoch, now_ms)
+
+    def hold(self, holds: bool) -> None:
+        self.rig.pool.holds = holds
+
+    def commit(self) -> None:
+        settlement = self.rig.settlement
+        settlement.commit()
+        self.take()
+
+    def take(self) -> None:
+        """What is committed outlives the member."""
+        settlement = self.rig.settlement
+        for cut in settlement.cuts:
+            known = self.recorded[cut.topic, cut.partition].setdefault(cut.epoch, cut.offset)
+            assert known == cut.offset, f"{cut} is cut twice"
+        for item in settlement.outcomes:
+            assert isinstance(item.outcome, Answer | Rejected)
+            key = ((item.request.topic, item.request.partition), item.request.offset)
+            assert key not in self.met
+            self.met[key] = (item.outcome.version.version, item.outcome.version.epoch)
+        settlement.cuts, settlement.outcomes = [], []
+        self.committed |= settlement.committed
+        self.metadata |= {key: encode_floor(epoch) for key, epoch in settlement.epochs.items()}
+
+    def kill(self) -> None:
+        self.now = self.rig.now
+        self.start()
+
+    def move(self, number: int) -> None:
+        """A partition goes and comes back, its work committed."""
+        self.rig.member.revoke(PARTITIONS[number])
+        self.take()
+        self.rig.member.committed, self.rig.member.metadata = dict(self.committed), dict(self.metadata)
+        self.rig.member.assign(PARTITIONS[number])
+
+    def step_back(self, milliseconds: int) -> None:
+        self.back_ms = milliseconds
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        self.hold(False)
+        for _ in range(60):
+            self.look()
+            self.turn(2)
+            self.commit()
+
+    def replay(self) -> dict[tuple[PartitionKey, int], tuple[str, int]]:
+        """What a reader finds who knows the log, the timeline and the recorded cuts."""
+        found = {}
+        for key, records in self.log.items():
+            place = PartitionVersions(dict(self.recorded[key]))
+            for record in records:
+                entry = place.meet(self.timeline, record.offset, record.timestamp_ms)
+                assert entry is not None
+                found[key, record.offset] = (entry.heaviest, entry.epoch)
+        return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(ACTIONS, max_size=40))
+def test_every_record_meets_what_a_replay_finds_and_no_partition_turns_back(actions: list[tuple[object, ...]]) -> None:
+    world = World()
+    for name, *arguments in actions:
+        getattr(world, "now_" if name == "now" else str(name))(*arguments)
+    world.drain()
+    assert world.met == world.replay()
+    for partition in PARTITIONS:
+        epochs = [world.met[partition, record.offset][1] for record in world.log[partition]]
+        assert epochs == sorted(epochs)
+    again = World(timeline=world.timeline, log=world.log, recorded=world.recorded, now=world.rig.now)
+    again.drain()
+    assert again.met == world.met
+
+
+@pytest.mark.parametrize("mode", SwitchMode)
+def test_a_kill_right_after_a_switch_was_learned_changes_nothing(mode: SwitchMode) -> None:
+    world = World()
+    world.append(0, 6, False)
+    world.turn(2)
+    (world.now_ if mode is SwitchMode.NOW else world.exact)("b")
+    world.look()
+    world.turn(1)
+    world.kill()
+    world.append(0, 3, False)
+    world.drain()
+    assert world.met == world.replay()
