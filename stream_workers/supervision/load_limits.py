@@ -26,15 +26,18 @@ class LoadLimits:
     memory_bytes: int | None = None
 
     def find_excess(self, instance: LoadingInstance, now: float) -> LoadFailed | None:
-        """Return how the load has gone over a limit, None while it has not."""
-        if self.memory_bytes is not None:
-            peak_bytes = instance.read_peak_bytes()
-            if peak_bytes is not None and peak_bytes > self.memory_bytes:
-                text = f"{peak_bytes:,} bytes of memory, model.load_memory_bytes allows {self.memory_bytes:,}"
-                return LoadFailed("load_exceeded_memory", text, permanent=True)
+        """Return how a load that goes on has gone over a limit, None while it has not."""
         if now - instance.started_at > self.timeout_seconds:
             return LoadFailed("TimeoutError", f"not loaded within {self.timeout_seconds:g} s", permanent=False)
-        return None
+        return self.find_memory_excess(instance)
+
+    def find_memory_excess(self, instance: LoadingInstance) -> LoadFailed | None:
+        """Return how a load has taken, or had taken for a moment, more memory than is allowed."""
+        peak_bytes = instance.read_peak_bytes() if self.memory_bytes is not None else None
+        if self.memory_bytes is None or peak_bytes is None or peak_bytes <= self.memory_bytes:
+            return None
+        text = f"{peak_bytes:,} bytes of memory, model.load_memory_bytes allows {self.memory_bytes:,}"
+        return LoadFailed("load_exceeded_memory", text, permanent=True)
 
 
 def read_peak_bytes(process_id: int) -> int | None:

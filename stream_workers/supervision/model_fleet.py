@@ -102,8 +102,8 @@ class ModelFleet:
         if instance.state is not InstanceState.LOADING:
             return
         if isinstance(message, Loaded):
-            # It may have taken more, for a moment, than at any look so far.
-            excess = self._options.limits.find_excess(instance, now)
+            # It may have taken more since the last look. How long it took does not matter any more.
+            excess = self._options.limits.find_memory_excess(instance)
             if excess is None:
                 self._on_loaded(instance, message, now)
                 return

@@ -204,6 +204,14 @@ def test_a_candidate_that_hangs_is_refused_at_the_load_limit() -> None:
     assert rig.versions() == ["a"]
 
 
+def test_a_load_that_has_come_to_its_end_counts_although_nobody_looked_in_time() -> None:
+    rig = serving("a")
+    rig.declare("a", candidate=("b",))
+    rig.now += 10 * LOAD_SECONDS
+    rig.finish_loads()
+    assert rig.residents.preparation == Preparation("c1", is_ready=True)
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_load_over_the_memory_bound_is_refused_even_when_it_is_seen_only_at_its_end(is_late: bool) -> None:
     rig = serving("a")
