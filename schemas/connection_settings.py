@@ -60,8 +60,8 @@ class RedisSettings(SettingsGroup):
     """Every key in Redis begins with it."""
     timeout_seconds: float = Field(2.0, gt=0, le=60)
     """How long one call to Redis may take."""
-    poll_seconds: float = Field(1.0, ge=0.1, le=60)
-    """How often the pointer is read. Pushes are hints; this read decides."""
+    poll_seconds: float = Field(0.5, ge=0.1, le=1.0)
+    """How often the pointer is read. Pushes are hints; this read decides, and nothing is taken in 1.5 s after it."""
 
 
 class TopicSettings(SettingsGroup):

@@ -57,7 +57,9 @@ def check(config: ConfigFile = None) -> None:
     set_up_logs(settings.log)
     typer.echo("OK settings")
     check_outside(settings)
-    topics = (*settings.topics.requests, settings.topics.results, settings.topics.dead_letters)
+    topics = [*settings.topics.requests, settings.topics.results, settings.topics.dead_letters]
+    if settings.model.version is None:
+        topics.append(settings.topics.control)
     typer.echo(f"OK kafka {settings.kafka.bootstrap}, topics {', '.join(topics)}")
     version = _find_version(settings)
     loaded = check_model(settings, version, os.environ)

@@ -113,11 +113,12 @@ class Batcher:
     def _choose(self, now: float, free_slots: CountFreeSlots, draining: bool) -> tuple[int, Due] | None:
         due: dict[int, Due] = {}
         kept_waiting: list[int] = []
+        urgent_room = partial(_has_room, free_slots, MOST_URGENT)
         for priority, lane in self._lanes.items():
             found = lane.find_due(now, partial(_has_room, free_slots, priority), draining=draining)
             if found is not None:
                 due[priority] = found
-            elif lane.find_due(now, partial(_has_room, free_slots, MOST_URGENT), draining=draining) is not None:
+            elif priority != MOST_URGENT and lane.find_due(now, urgent_room, draining=draining) is not None:
                 # There is room for urgent batches only: passed over all the same.
                 kept_waiting.append(priority)
         if not due:

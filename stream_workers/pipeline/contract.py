@@ -116,7 +116,7 @@ class ModelPool(Protocol):
         ...
 
     def active_version(self) -> ServedVersion | None:
-        """The main version that was asked for, once it is loaded, and the one before until then; None before the first."""
+        """The main version that was asked for, once it is loaded; before that the one before it, None for none."""
         ...
 
     def resident(self) -> frozenset[str]:

@@ -82,7 +82,7 @@ class ReplicaPool:
         return any(replica.is_ready and not replica.is_gone for replica in self._groups.find(version))
 
     def active_version(self) -> ServedVersion | None:
-        """The main version that was asked for, once it is loaded, and the one before until then."""
+        """The main version that was asked for, once it is loaded; before that the one before it."""
         return self._groups.active
 
     def resident(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class ReplicaPool:
         return self._identities.get(asked.version, b"") if asked is not None else b""
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Give the batch to the replica of its version with the least in hand. Raises ValueError when no slot is free."""
+        """Give the batch to the replica of its version with the least in hand. Raises ValueError when none is free."""
         replicas = self._groups.find(batch.version)
         free = [replica for replica in replicas if replica.count_free_slots(batch.priority)]
         if not free:

@@ -8,7 +8,7 @@ from stream_workers.supervision.load_limits import LoadLimits
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """How many model processes serve a version, what a load may cost, and how often one may be restarted in a minute."""
+    """How many processes serve a version, what a load may cost, and how often one may be restarted in a minute."""
 
     model: str
     instances: int

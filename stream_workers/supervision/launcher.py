@@ -29,7 +29,7 @@ MODEL_MODULE = "stream_workers.pipeline.model_process"
 
 
 class FleetState(Protocol):
-    """What a new member is told of its model processes; see :class:`stream_workers.supervision.model_fleet.ModelFleet`."""
+    """What a member is told of its models; see :class:`stream_workers.supervision.model_fleet.ModelFleet`."""
 
     @property
     def serving_version(self) -> ServedVersion | None:

@@ -1,4 +1,4 @@
-"""What the load of a model process may cost. The supervisor looks on from outside and needs no help from the process."""
+"""What the load of a model process may cost. The supervisor looks on from outside (docs/decisions/0019)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class LoadingInstance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadLimits:
-    """Time and memory. `memory_bytes`: resident memory of the process, code and mapped weights included; None for any."""
+    """Time and memory. `memory_bytes`: resident memory of the process, code and mapped weights too; None for any."""
 
     timeout_seconds: float
     memory_bytes: int | None = None

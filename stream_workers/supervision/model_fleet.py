@@ -119,7 +119,8 @@ class ModelFleet:
         if state is not InstanceState.ENDING:
             _log.warning("model process ended", instance=instance.number, code=reason.code, detail=reason.detail)
         if state is InstanceState.LOADING:
-            self._on_load_failed(instance, LoadFailed("while loading", reason.detail, permanent=False), now)
+            failed = LoadFailed("its process ended while loading", reason.detail, permanent=False)
+            self._meet_failure(instance, failed, now, hopeless=False)
         elif state is InstanceState.LOADED:
             self._replace(instance, reason.detail, now)
         del self.instances[instance.number]
@@ -135,6 +136,13 @@ class ModelFleet:
                 if excess is not None:
                     self._on_load_failed(instance, excess, now)
         self._settle(now)
+
+    def kill_all(self) -> None:
+        """Kill every model process; none is started any more. The worker stops."""
+        self._sets.clear()
+        self._declaration, self._active = Declaration(), None
+        for instance in self.instances.values():
+            instance.kill(None)
 
     # -- versions ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +173,8 @@ class ModelFleet:
                 is_able = bool(versions.loaded(self.instances))
             if versions is not None and is_able:
                 versions.has_served = True
-            if at == 0 and (is_able or version.version == self._active_name):
+            is_active = self._active is not None and self._active.version == version.version
+            if at == 0 and (is_able or is_active):
                 self._active = version
 
     def _load(self, name: str, now: float) -> None:
@@ -204,7 +213,9 @@ class ModelFleet:
         """Say what is loaded, when that is news, and attach what is not yet."""
         if not self._has_member:
             return
-        residents = self._describe()
+        sets = [versions.announce(self.instances) for versions in self._sets.values()]
+        preparation = self._declaration.preparation({one.version for one in sets if one.is_whole})
+        residents = Residents(self._active, sets, preparation, self._declaration.reasons)
         if residents != self._told:
             self._told = residents
             self._post(residents, ())  # first, so that the member never holds an instance that nothing has named yet
@@ -212,11 +223,6 @@ class ModelFleet:
             for instance in versions.loaded(self.instances):
                 if not instance.is_attached:
                     instance.attach(versions.version, self._post)
-
-    def _describe(self) -> Residents:
-        sets = [versions.announce(self.instances) for versions in self._sets.values()]
-        preparation = self._declaration.preparation({one.version for one in sets if one.is_whole})
-        return Residents(self._active, sets, preparation, self._declaration.reasons)
 
     # -- successes and failures ----------------------------------------------------------------------------------------
 
@@ -234,20 +240,26 @@ class ModelFleet:
     def _on_load_failed(self, instance: ModelInstance, failed: LoadFailed, now: float) -> None:
         instance.kill(None)
         versions = self._set_of(instance)
+        if versions is not None:
+            versions.failed_loads += 1
+            hopeless = failed.permanent or versions.failed_loads >= FAILED_LOADS * self._options.instances
+            self._meet_failure(instance, failed, now, hopeless=hopeless)
+            self._settle(now)
+
+    def _meet_failure(self, instance: ModelInstance, failed: LoadFailed, now: float, *, hopeless: bool) -> None:
+        """Try again where there is nothing else, or where it has loaded before; else do without."""
+        versions = self._set_of(instance)
         if versions is None:
             return
         reason = f"{failed.error_class}: {failed.message}"
         _log.error("load failed", version=versions.name, reason=reason)
-        versions.failed_loads += 1
-        hopeless = failed.permanent or versions.failed_loads >= FAILED_LOADS * self._options.instances
-        has_loaded_before = versions.was_whole or versions.name == self._active_name
-        if has_loaded_before or (self._is_all_there_is(versions) and not hopeless):
+        is_all = self._is_all_there_is(versions)
+        if versions.was_whole or (is_all and (self._active is not None or not hopeless)):
             self._replace(instance, reason, now)
-        else:
-            if self._is_all_there_is(versions) and self._options.pinned:
-                self.failure, self.failure_is_permanent = reason, failed.permanent
-            self._give_up(versions, reason, now, permanent=failed.permanent)
-        self._settle(now)
+            return
+        if is_all and self._options.pinned:
+            self.failure, self.failure_is_permanent = reason, failed.permanent
+        self._give_up(versions, reason, now, permanent=failed.permanent)
 
     def _replace(self, instance: ModelInstance, reason: str, now: float) -> None:
         """Start another one in its place, unless they end again and again."""
@@ -279,10 +291,6 @@ class ModelFleet:
     def _set_of(self, instance: ModelInstance) -> VersionSet | None:
         versions = self._sets.get(instance.version.version)
         return versions if versions is not None and instance.number in versions.members else None
-
-    @property
-    def _active_name(self) -> str | None:
-        return self._active.version if self._active is not None else None
 
     def _is_all_there_is(self, versions: VersionSet) -> bool:
         """True when nothing else could serve: it does already, or nothing does and it is wanted."""

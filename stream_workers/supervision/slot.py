@@ -130,8 +130,8 @@ class Slot:
         if self.member is not None:
             self.member.reap()
             self.member = None
+        self.fleet.kill_all()
         for instance in list(self.fleet.instances.values()):
-            instance.kill(None)
             self.fleet.on_exit(instance, instance.child.reap(), now)
 
     def health(self) -> SlotHealth:

@@ -140,8 +140,8 @@ class LocalFleet:
     def close(self) -> None:
         """End every process."""
         now = time.monotonic()
+        self.fleet.kill_all()
         for instance in list(self.fleet.instances.values()):
-            instance.kill(None)
             self.fleet.on_exit(instance, instance.child.reap(), now)
         self._leave()
 

@@ -1,27 +1,69 @@
-"""Which version serves, when Redis answers and when it does not."""
+"""Which decisions a member knows, when Redis answers and when it does not, and what it says about itself."""
 
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from model_store.timeline import Timeline
+from model_store.timeline import CALL_OFF_MARGIN_MS, Timeline
+from model_store.worker_reports import REPORT_EVERY_SECONDS, Candidate, WorkerReport
 from schemas.errors import InvalidPointerError, StartUpTimeoutError, UnavailableError
 from schemas.settings import ModelSettings, Settings, WorkerSettings
-from stream_workers.batching.work import ServedVersion
-from stream_workers.version_following import LastKnownTimeline, VersionFollower
+from stream_workers.last_known_timeline import LastKnownTimeline
+from stream_workers.version_following import SLICE_SECONDS, VersionFollower
+
+REPORT = WorkerReport(worker="g.w-0", slot=0, host="h", pid=1, epoch=1)
+CANDIDATE = Candidate("0123456789abcdef", ("v2",), "me@here", 5)
 
 
-class FakeLive:
-    def __init__(self, *answers: Timeline | Exception | None) -> None:
-        self.answers = list(answers)
+class FakeHints:
+    def __init__(self, door: "FakeDoor") -> None:
+        self._door = door
+        self.closed = False
 
-    def read(self, model: str) -> Timeline | None:
-        assert model == "m"
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def wait(self, timeout_seconds: float) -> bool:
+        self._door.rig.now += timeout_seconds
+        if self._door.down:
+            raise UnavailableError("down")
+        hinted, self._door.hinted = self._door.hinted, False
+        return hinted
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeDoor:
+    """Redis: `timeline` is what a read finds, or the error that it meets."""
+
+    def __init__(self, timeline: Timeline | Exception | None) -> None:
+        self.timeline = timeline
+        self.candidate: Candidate | Exception | None = None
+        self.reports: list[WorkerReport] = []
+        self.hinted = self.down = False
+        self.reads = 0
+        self.rig: Rig
+
+    def read_timeline(self) -> Timeline | None:
+        self.reads += 1
+        if isinstance(self.timeline, Exception):
+            raise self.timeline
+        return self.timeline
+
+    def read_candidate(self) -> Candidate | None:
+        if isinstance(self.candidate, Exception):
+            raise self.candidate
+        return self.candidate
+
+    def report(self, report: WorkerReport) -> None:
+        self.reports.append(report)
+
+    def withdraw(self, worker: str) -> None:
+        self.reports = []
+
+    def listen(self) -> FakeHints:
+        if self.down:
+            raise UnavailableError("down")
+        return FakeHints(self)
 
 
 def timeline(*versions: str) -> Timeline:
@@ -32,94 +74,146 @@ def timeline(*versions: str) -> Timeline:
 
 
 class Rig:
-    def __init__(self, folder: Path, live: FakeLive | None, version: str | None = None) -> None:
+    def __init__(self, folder: Path, door: FakeDoor) -> None:
         self.now = 0.0
         self.waits: list[str] = []
-        settings = Settings(
-            model=ModelSettings(name="m", version=version), worker=WorkerSettings(start_timeout_seconds=5)
-        )
+        self.door = door
+        door.rig = self
+        settings = Settings(model=ModelSettings(name="m"), worker=WorkerSettings(start_timeout_seconds=5))
         self.last_known = LastKnownTimeline(folder / "m.timeline")
         self.follower = VersionFollower(
             settings,
-            (lambda: live) if live is not None else None,
+            lambda: door,
             self.last_known,
             clock=lambda: self.now,
+            wall_clock=lambda: 1000.0 + self.now,
             pause=self._pause,
         )
 
     def _pause(self, seconds: float) -> None:
         self.now += seconds
 
-    def first(self) -> ServedVersion | None:
-        return self.follower.await_first(lambda: False, self.waits.append)
+    def begin(self, *, wait: bool = True) -> Timeline | None:
+        return self.follower.begin(lambda: False, self.waits.append, wait=wait)
+
+    def turn(self, times: int = 1) -> list[str | None]:
+        return [self.follower._turn() for _ in range(times)]
 
 
-def test_a_fixed_version_needs_no_redis(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, None, version="v7")
-    assert rig.first() == ServedVersion("m", "v7", 0)
-    assert rig.follower.stale_seconds() == 0
-
-
-def test_the_active_version_is_read_and_remembered(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeLive(timeline("v1", "v2")))
-    assert rig.first() == ServedVersion("m", "v2", 2)
+def test_the_timeline_is_read_and_remembered(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1", "v2")))
+    assert rig.begin() == timeline("v1", "v2")
+    assert rig.follower.take_timeline() == timeline("v1", "v2")
+    assert rig.follower.take_timeline() is None
     assert rig.last_known.load() == timeline("v1", "v2")
 
 
 @pytest.mark.parametrize("trouble", [UnavailableError("down"), InvalidPointerError("garbage")])
-def test_the_last_known_version_serves_when_redis_gives_no_good_answer(tmp_path: Path, trouble: Exception) -> None:
-    Rig(tmp_path, FakeLive(timeline("v1"))).first()
-    assert Rig(tmp_path, FakeLive(trouble)).first() == ServedVersion("m", "v1", 1)
+def test_the_last_known_timeline_serves_when_redis_gives_no_good_answer(tmp_path: Path, trouble: Exception) -> None:
+    Rig(tmp_path, FakeDoor(timeline("v1"))).begin()
+    rig = Rig(tmp_path, FakeDoor(trouble))
+    assert rig.begin() == timeline("v1")
+    assert rig.follower.attempt.ended == 0, "a failed look is one all the same"
+
+
+def test_a_member_that_replaces_another_begins_with_the_last_known_timeline_and_has_not_looked(tmp_path: Path) -> None:
+    Rig(tmp_path, FakeDoor(timeline("v1"))).begin()
+    rig = Rig(tmp_path, FakeDoor(timeline("v1", "v2")))
+    assert rig.begin(wait=False) == timeline("v1")
+    assert rig.door.reads == 0
+    assert rig.follower.attempt.ended == float("-inf")
+    rig.turn()
+    assert rig.follower.take_timeline() == timeline("v1", "v2")
 
 
 def test_without_any_version_each_try_says_why_until_the_limit(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeLive(None))
+    rig = Rig(tmp_path, FakeDoor(None))
     with pytest.raises(StartUpTimeoutError, match="headrace models activate m"):
-        rig.first()
-    assert len(rig.waits) == 5
-
-
-def test_a_version_that_becomes_active_while_waiting_is_taken(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeLive(UnavailableError("starting"), None, timeline("v1")))
-    assert rig.first() == ServedVersion("m", "v1", 1)
-    assert len(rig.waits) == 2
+        rig.begin()
+    assert len(rig.waits) >= 5
 
 
 def test_being_told_to_stop_ends_the_wait(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeLive(None))
-    assert rig.follower.await_first(lambda: True, rig.waits.append) is None
+    rig = Rig(tmp_path, FakeDoor(None))
+    assert rig.follower.begin(lambda: True, rig.waits.append, wait=True) is None
 
 
-def test_staleness_grows_while_redis_is_down(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, FakeLive(timeline("v1"), UnavailableError("down")))
-    rig.first()
-    rig.now += 30
-    rig.follower._look()
-    assert rig.follower.stale_seconds() == 30
-    assert rig.follower.epoch == 1
+def test_a_hint_makes_the_next_look_come_at_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    rig.turn(3)
+    reads = rig.door.reads
+    rig.door.timeline, rig.door.hinted = timeline("v1", "v2"), True
+    rig.turn()
+    assert rig.door.reads == reads + 1
+    assert rig.follower.take_timeline() == timeline("v1", "v2")
 
 
-def test_a_damaged_file_is_no_version(tmp_path: Path) -> None:
+def test_without_hints_the_regular_look_finds_the_change(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    rig.turn(3)
+    rig.follower.take_timeline()
+    rig.door.timeline, began = timeline("v1", "v2"), rig.now
+    while rig.follower.take_timeline() is None:
+        rig.turn()
+    assert rig.now - began <= Settings().redis.poll_seconds + SLICE_SECONDS
+
+
+def test_an_attempt_ends_often_enough_while_redis_is_down(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    rig.turn(3)
+    rig.door.timeline, rig.door.down = UnavailableError("down"), True
+    for _ in range(40):
+        rig.turn()
+        assert rig.now - rig.follower.attempt.ended < 0.6
+    assert rig.follower.stale_seconds() > 2
+    assert rig.follower.counts.unavailable > 5
+
+
+def test_an_armed_switch_is_looked_at_once_more_when_it_can_be_called_off_no_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    instant_ms = int((1000.0 + rig.now) * 1000) + 2000
+    rig.door.timeline = timeline("v1").with_activation("v2", 1, 0, effective_from_ms=instant_ms)
+    while (1000.0 + rig.now) * 1000 < instant_ms:
+        rig.turn()
+    assert rig.follower.attempt.began_ms >= instant_ms - CALL_OFF_MARGIN_MS
+
+
+def test_a_report_is_made_when_it_differs_and_again_every_second(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    rig.follower.note_report(REPORT)
+    rig.turn(3)
+    assert [report.epoch for report in rig.door.reports] == [1]
+    rig.follower.note_report(REPORT.refusing(CANDIDATE.id, "no"))
+    rig.turn()
+    assert len(rig.door.reports) == 2
+    rig.turn(int(REPORT_EVERY_SECONDS / SLICE_SECONDS) + 1)
+    assert len(rig.door.reports) == 3
+
+
+def test_a_candidate_is_seen_and_one_that_is_garbage_is_none(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    assert not rig.follower.has_looked
+    rig.door.candidate = CANDIDATE
+    rig.turn()
+    assert rig.follower.has_looked
+    assert rig.follower.candidate == CANDIDATE
+    rig.door.candidate, rig.door.hinted = UnavailableError("down"), True
+    rig.turn(3)
+    assert rig.follower.candidate == CANDIDATE
+    rig.door.candidate, rig.door.hinted = InvalidPointerError("garbage"), True
+    rig.turn(9)
+    assert rig.follower.candidate is None
+
+
+def test_a_damaged_file_is_no_timeline(tmp_path: Path) -> None:
     (tmp_path / "m.timeline").write_bytes(b"\xff\x00")
     assert LastKnownTimeline(tmp_path / "m.timeline").load() is None
-
-
-def test_trouble_while_following_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
-    live = FakeLive(timeline("v1"))
-    rig = Rig(tmp_path, live)
-    rig.first()
-    live.answers = [RuntimeError("odd"), UnavailableError("down"), UnavailableError("down"), timeline("v1", "v2")]
-    pauses = iter([None] * len(live.answers))
-    # The loop has no other end.
-    rig.follower._pause = lambda _: next(pauses)
-    with capture_logs() as logs, pytest.raises(StopIteration):
-        rig.follower._poll_for_ever()
-    assert [(log["log_level"], log["reason"]) for log in logs] == [
-        ("warning", "RuntimeError: odd"),
-        ("warning", "down"),
-        ("info", "down"),
-    ]
-    assert rig.follower.take_change() == ServedVersion("m", "v2", 2)
 
 
 def test_a_timeline_that_cannot_be_saved_leaves_one_file_at_most(tmp_path: Path) -> None:
@@ -128,3 +222,25 @@ def test_a_timeline_that_cannot_be_saved_leaves_one_file_at_most(tmp_path: Path)
     for versions in (["v1"], ["v1", "v2"], ["v1", "v2", "v3"]):
         LastKnownTimeline(target).save(timeline(*versions))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_trouble_while_following_is_said_once_and_ends_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    troubles = iter([RuntimeError("odd"), UnavailableError("down"), UnavailableError("down"), timeline("v1", "v2")])
+
+    def next_turn() -> str | None:
+        rig.door.timeline = next(troubles, rig.door.timeline)
+        if rig.follower.counts.unavailable == 2 and isinstance(rig.door.timeline, Timeline):
+            rig.follower._stopping.set()
+        return rig.follower._look()
+
+    rig.follower._turn = next_turn  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        rig.follower._follow()
+    assert [(log["log_level"], log["reason"]) for log in logs] == [
+        ("warning", "RuntimeError: odd"),
+        ("warning", "down"),
+        ("info", "down"),
+    ]
+    rig.follower.take_timeline()

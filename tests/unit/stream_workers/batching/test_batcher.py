@@ -4,14 +4,18 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.lane import BatchLimits
 from stream_workers.batching.waiting import FixedWait
-from stream_workers.batching.work import ReleaseReason, ServedVersion
+from stream_workers.batching.work import ReleaseReason, ServedVersion, WorkItem
 from tests.unit.stream_workers.builders import answered, item
+
+
+V1, V2 = ServedVersion("m", "v1", 1), ServedVersion("m", "v2", 2)
 
 
 def batcher(max_size: int = 4, max_bytes: int = 1000, wait: float = 0.1) -> Batcher:
@@ -265,3 +269,45 @@ def test_the_age_of_each_lane_is_that_of_its_oldest_record() -> None:
     b = lanes()
     b.add([item(0, at=3.0, priority=1), item(1, at=5.0, priority=1)])
     assert b.oldest_polled_at() == {1: 3.0}
+
+
+def versioned(version: ServedVersion, *items: WorkItem) -> list[WorkItem]:
+    for one in items:
+        one.version = version
+    return list(items)
+
+
+def test_a_batch_never_mixes_versions() -> None:
+    b = batcher(max_size=4)
+    b.add([*versioned(V1, item(0), item(1)), *versioned(V2, item(2), item(3))])
+    first, second = b.next_batch(1.0), b.next_batch(1.0)
+    assert (offsets(first), offsets(second)) == ([(0, 0), (0, 1)], [(0, 2), (0, 3)])
+
+
+def test_a_version_without_room_holds_up_nobody_and_sets_no_clock() -> None:
+    b = batcher(max_size=4, wait=0.1)
+    b.add([*versioned(V2, item(0)), *versioned(V1, item(0, 1, at=0.05))])
+
+    def free_slots(priority: int, version: ServedVersion) -> int:
+        return int(version == V1)
+
+    assert b.next_batch(0.0, free_slots) is None
+    assert b.next_release_at(free_slots) == pytest.approx(0.15)
+    assert offsets(b.next_batch(1.0, free_slots)) == [(1, 0)]
+    assert b.next_batch(1.0, free_slots) is None
+    assert b.next_release_at(free_slots) is None
+    assert b.count_waiting(lambda version: version == V1) == 1
+    assert offsets(b.next_batch(1.0)) == [(0, 0)]
+
+
+def test_records_are_taken_out_from_an_offset_on_and_queued_anew_under_another_version() -> None:
+    b = batcher(max_size=8)
+    b.add(versioned(V1, *(item(n, shape="ab"[n % 2]) for n in range(6)), item(9, 1)))
+    taken = b.take_from(("requests", 0), 2)
+    assert [one.request.offset for one in taken] == [2, 3, 4, 5]
+    assert len(b) == 3
+    b.add(versioned(V2, *taken))
+    assert b.versions() == {V1, V2}
+    batches = [b.next_batch(1.0) for _ in range(5)]
+    assert sorted(place for due in batches for place in offsets(due)) == [(0, n) for n in range(6)] + [(1, 9)]
+    assert b.next_batch(1.0) is None

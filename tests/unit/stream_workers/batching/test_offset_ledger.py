@@ -3,8 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.records import ErrorDetail, Stage
+from schemas.version_cuts import VersionCut
 from stream_workers.batching.offset_ledger import Frontier, OffsetLedger
-from tests.unit.stream_workers.builders import answered, item
+from stream_workers.batching.work import Expired, Rejected, ServedVersion, WorkItem
+from tests.unit.stream_workers.builders import TIMINGS, VERSION, answered, item
 
 P0 = ("requests", 0)
 P1 = ("requests", 1)
@@ -106,3 +109,50 @@ def test_any_order_of_outcomes_leaves_in_offset_order_and_commits_the_contiguous
             assert not undone or value.offset <= min(undone)
     for partition in range(partitions):
         assert left[partition] == [o.request.offset for o in items if o.request.partition == partition]
+
+
+def test_the_frontier_names_the_epoch_that_was_reached_and_keeps_it_at_the_end() -> None:
+    ledger = OffsetLedger()
+    ledger.open(P0, 1, start=3, epoch=4)
+    ledger.note_end(P0, 5)
+    assert ledger.settle_ends().frontiers == {P0: Frontier(1, 5, 4)}
+    (one,) = ledger.admit([item(7)])
+    one.version = ServedVersion("m", "v", 6)
+    assert ledger.settle([answered(one)]).frontiers == {P0: Frontier(1, 8, 6)}
+
+
+def refused(one: WorkItem, stage: Stage) -> WorkItem:
+    one.outcome = Rejected(ErrorDetail(stage=stage, code="c", error_class="E", message=""), VERSION)
+    return one
+
+
+def test_a_cut_lies_behind_what_met_a_model_and_before_what_did_not() -> None:
+    ledger = OffsetLedger()
+    ledger.open(P0, 1, start=2)
+    assert ledger.find_cut(P0) == 2
+    items = ledger.admit([item(n) for n in range(2, 12)])
+    assert ledger.find_cut(P0) == 2
+    assert ledger.find_cut(P0, beyond=4) == 4
+    ledger.settle([answered(items[0])])
+    assert ledger.find_cut(P0) == 3
+    refused(items[9], Stage.VALIDATE)
+    items[8].outcome = Expired(VERSION, TIMINGS)
+    assert ledger.find_cut(P0) == 3
+    refused(items[5], Stage.PREPROCESS)
+    assert ledger.find_cut(P0) == 8
+    assert [one.request.offset for one in ledger.pending_from(P0, 8)] == [8, 9, 10, 11]
+
+
+def test_a_cut_leaves_beside_an_offset_at_once_or_with_the_first_outcome() -> None:
+    ledger, cut = OffsetLedger(), VersionCut("m", "requests", 0, 2, 0, 1)
+    ledger.open(P0, 1)
+    ledger.open(P1, 1, start=9, epoch=1)
+    ledger.add_cut(P0, cut)
+    other = VersionCut("m", "requests", 1, 2, 9, 1)
+    ledger.add_cut(P1, other)
+    settled = ledger.settle_cuts()
+    assert (settled.cuts, settled.frontiers) == ([other], {P1: Frontier(1, 9, 1)})
+    assert not ledger.settle_cuts()
+    (one,) = ledger.admit([item(0)])
+    settled = ledger.settle([answered(one)])
+    assert (settled.cuts, settled.frontiers) == ([cut], {P0: Frontier(1, 1)})

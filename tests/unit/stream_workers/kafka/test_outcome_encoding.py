@@ -7,6 +7,7 @@ from producers.record_size import count_record_bytes
 from schemas.headers import ERROR_PREFIX, MAX_TRACE_CHARS, decode_dead_letter, decode_result
 from schemas.records import ErrorDetail, Position, Stage, Status, Timings
 from schemas.settings import LimitSettings, Settings
+from schemas.version_cuts import VersionCut, decode_cut
 from stream_workers.batching.work import Answer, Expired, Outcome, Rejected, Skipped, WorkItem
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder, OutRecord
 from tests.unit.stream_workers.builders import VERSION, request
@@ -58,6 +59,13 @@ def test_an_expired_request_has_a_result_without_output() -> None:
     result = decode_result(record.key, record.value or b"", record.headers, AT)
     assert (result.status, result.timings.batch_size) == (Status.EXPIRED, 0)
     assert result.output in (None, msgspec.Raw(b"null"))
+
+
+def test_a_cut_is_a_record_of_the_control_topic() -> None:
+    cut = VersionCut("m", "requests", 3, 2, 7, 5)
+    record = sure(OutcomeEncoder(Settings(), "w", {}).encode(cut))
+    assert (record.topic, record.partition, record.headers) == ("headrace.control", 0, [])
+    assert decode_cut(record.key, record.value) == cut
 
 
 def test_a_tombstone_has_no_record() -> None:

@@ -6,8 +6,10 @@ The thread is driven step by step: `_wait` and `_step` are its two verbs.
 import pytest
 
 from schemas.errors import FencedError, SettlementError
+from schemas.version_cuts import VersionCut
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
+from stream_workers.batching.work import WorkItem
 from stream_workers.kafka.group_member import GroupSnapshot
 from stream_workers.kafka.outcome_encoding import OutRecord
 from stream_workers.kafka.settlement import MAX_FAILURES, Settlement
@@ -17,13 +19,19 @@ from tests.unit.stream_workers.builders import answered, item
 P0, P1 = ("requests", 0), ("requests", 1)
 
 
+def encode(one: WorkItem | VersionCut) -> OutRecord:
+    if isinstance(one, VersionCut):
+        return OutRecord("control", one.partition, b"", b"", [])
+    return OutRecord("results", one.request.partition, None, str(one.request.offset).encode(), [])
+
+
 class Rig:
     def __init__(self) -> None:
         self.now = 0.0
         self.writer = FakeOutcomeWriter()
         self.settlement = Settlement(
             self.writer,
-            lambda one: OutRecord("results", one.request.partition, None, str(one.request.offset).encode(), []),
+            encode,
             pace=CommitPace(0.1),
             hold_seconds=5.0,
             clock=lambda: self.now,
@@ -224,3 +232,26 @@ def test_what_someone_waits_for_is_committed_before_the_interval_is_over() -> No
     rig.offer(0, 2)
     rig.step(0.01)
     assert rig.visible() == [(0, b"0"), (0, b"1")], "the hurry was over with its commit"
+
+
+def test_a_cut_goes_before_the_outcomes_of_its_group_and_with_the_epoch_beside_the_offset() -> None:
+    rig = Rig()
+    cut = VersionCut("m", "requests", 0, 2, 5, 1)
+    items = [answered(item(5, 0))]
+    rig.settlement.offer(Settled(items, {P0: Frontier(1, 6, 2)}, [cut]))
+    rig.step(0.2)
+    rig.step(0.2)
+    assert [record.topic for record in rig.writer.visible] == ["control", "results"]
+    assert rig.writer.calls.index("settle_sent") == rig.writer.calls.index("send") + 1
+    assert rig.writer.epochs == {P0: 2}
+
+
+def test_the_cut_of_a_partition_that_was_taken_away_is_dropped_with_it() -> None:
+    rig = Rig()
+    cuts = [VersionCut("m", "requests", number, 2, 5, 1) for number in (0, 1)]
+    rig.settlement.offer(Settled([], {P0: Frontier(1, 5), P1: Frontier(1, 5)}, cuts))
+    rig.settlement.own({P1: 1})
+    rig.step(0.2)
+    rig.step(0.2)
+    assert [record.partition for record in rig.writer.visible] == [1]
+    assert rig.writer.committed == {P1: 5}

@@ -80,9 +80,9 @@ class FleetRig:
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
-    def declare(self, *wanted: str, epoch: int = 1, candidate: tuple[str, ...] | None = None, id: str = "c1") -> None:
+    def declare(self, *wanted: str, epoch: int = 1, candidate: tuple[str, ...] | None = None, name: str = "c1") -> None:
         """Want these versions, the main one first."""
-        asked = Candidate(id, list(candidate)) if candidate is not None else None
+        asked = Candidate(name, list(candidate)) if candidate is not None else None
         self.fleet.declare(Serve([ServedVersion("m", name, epoch) for name in wanted], asked), self.now)
         self.turn()
 

@@ -3,6 +3,7 @@
 import mmap
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_without_a_bound_memory_is_not_looked_at() -> None:
     assert LoadLimits(10.0).find_excess(Loading(peak_bytes=1 << 40), 0.0) is None
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux: elsewhere the bound is not enforced")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux: elsewhere the bound is not enforced")
 def test_a_peak_is_remembered_after_the_memory_was_given_back() -> None:
     before = read_peak_bytes(os.getpid())
     assert before is not None

@@ -189,7 +189,7 @@ def test_a_candidate_that_fails_is_refused_once_and_touches_nothing_that_serves(
     rig.turn(1000)
     assert rig.count_starts("b") == 1, "the same preparation is not tried again"
     assert (rig.alive(), rig.active, rig.refused) == ([old], ("a", 1), [])
-    rig.declare("a", candidate=("b",), id="c2")
+    rig.declare("a", candidate=("b",), name="c2")
     assert rig.residents.preparation == Preparation("c2")
     assert rig.count_starts("b") == 2
 
@@ -335,9 +335,10 @@ def test_a_pinned_version_that_can_never_load_is_the_end() -> None:
 
 @pytest.mark.parametrize("has_loaded", [False, True])
 def test_the_only_version_that_ends_again_and_again_is_the_end(has_loaded: bool) -> None:
-    rig = FleetRig(restarts=1)
+    rig = FleetRig(restarts=4)
     rig.declare("a")
-    for _ in range(2):
+    for _ in range(5):
+        assert rig.fleet.failure is None
         if has_loaded:
             rig.finish_loads()
         rig.kill("a")

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.settings import Settings
@@ -9,6 +10,8 @@ from stream_workers.supervision.slot import HUNG_SECONDS, USEFUL_SECONDS, Slot
 
 class FakeChannel:
     has_unsent = False
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None: ...
 
     def flush(self) -> None: ...
 
