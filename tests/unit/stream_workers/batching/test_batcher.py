@@ -14,7 +14,6 @@ from stream_workers.batching.waiting import FixedWait
 from stream_workers.batching.work import ReleaseReason, ServedVersion, WorkItem
 from tests.unit.stream_workers.builders import answered, item
 
-
 V1, V2 = ServedVersion("m", "v1", 1), ServedVersion("m", "v2", 2)
 
 
