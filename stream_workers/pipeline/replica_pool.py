@@ -91,11 +91,11 @@ class ReplicaPool:
         return self._identities.get((active.model, active.version), b"") if active is not None else b""
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Give the batch to the replica with the least in hand. Raises ValueError when no slot is free."""
+        """Give the batch to the replica that can begin it soonest. Raises ValueError when no slot is free."""
         free = [replica for replica in self._serving if replica.count_free_slots(batch.priority)]
         if not free:
             raise ValueError("no slot is free: count_free_slots() says when one is")
-        replica = min(free, key=lambda one: one.batches_in_hand)
+        replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.running_since))
         replica.submit(batch, now)
         if replica.has_unsent:
             self._watch(replica)
