@@ -17,6 +17,8 @@ from schemas.names import check_name
 MAX_ENTRIES = 64
 MAX_SPLIT = 16
 MAX_WEIGHT = 1_000_000
+MAX_NUMBER = 1 << 53
+"""The largest epoch and epoch ms: what every reader of JSON can hold."""
 MAX_BY_CHARS = 80
 MAX_REASON_CHARS = 200
 CALL_OFF_MARGIN_MS = 200
@@ -116,7 +118,7 @@ class Timeline:
         With `effective_from_ms` the switch is exact at that instant, moved behind the last one if need be; without, it
         is one from now on. `floor_epoch` lifts the new epoch above one that workers are known to hold, after a restored
         or emptied Redis. Raises PointerConflictError when the epoch is not `expected_epoch`, UnsafeNameError for a
-        version and ConfigurationError for a weight.
+        version and ConfigurationError for a weight or a floor out of range.
         """
         weights = check_split({split: 1} if isinstance(split, str) else split)
         if expected_epoch != self.epoch:
@@ -124,6 +126,8 @@ class Timeline:
         latest = self.entries[-1].effective_from_ms if self.entries else 0
         starts, mode = (now_ms, SwitchMode.NOW) if effective_from_ms is None else (effective_from_ms, SwitchMode.EXACT)
         epoch = max(self.epoch, floor_epoch) + 1
+        if epoch > MAX_NUMBER:
+            raise ConfigurationError(f"epoch {epoch} is out of range: at most {MAX_NUMBER}")
         entry = TimelineEntry(epoch, weights, max(starts, latest), mode, now_ms, author)
         return Timeline((*self.entries, entry)[-MAX_ENTRIES:])
 
