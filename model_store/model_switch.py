@@ -8,11 +8,10 @@ import secrets
 from collections.abc import Callable, Set
 from contextlib import suppress
 
-from model_store.switch_contract import SwitchClock, SwitchOutcome, SwitchResult, TimelineDoor, WorkersDoor
+from model_store.switch_contract import SwitchClock, SwitchOutcome, SwitchResult, SwitchView, TimelineDoor, WorkersDoor
 from model_store.switch_decisions import (
     Decision,
     Verdict,
-    WorkerProgress,
     WorkerState,
     check_lead,
     check_start,
@@ -36,7 +35,7 @@ ADOPTION_SECONDS = 5.0
 
 
 class ModelSwitch:
-    """Activates and rolls back the versions of one model. `show` is told what goes on: a title and a row per worker."""
+    """Activates and rolls back the versions of one model. `show` is told what goes on."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class ModelSwitch:
         versions: TimelineDoor,
         workers: WorkersDoor,
         clock: SwitchClock,
-        show: Callable[[str, tuple[WorkerProgress, ...]], None],
+        show: Callable[[SwitchView], None],
         make_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         self._model = model
@@ -99,7 +98,7 @@ class ModelSwitch:
         timeline = self._read_timeline(request)
         if timeline.entries and not has_workers(roster):
             # A Redis that has just come back empty is told of them again.
-            self._show("no worker has reported: looking once more", ())
+            self._show(SwitchView("no worker has reported: looking once more"))
             self._clock.pause(1.5 * REPORT_EVERY_SECONDS)
             roster = self._workers.read_workers(self._model)
         return timeline, roster
@@ -130,7 +129,7 @@ class ModelSwitch:
             left = started + request.prepare_timeout_seconds - now
             verdict = judge_preparation(roster, seen, candidate.id, request.quorum, left)
             seen |= {row.worker for row in verdict.rows}
-            self._show(f"preparing {named}, {max(0.0, left):.0f} s left", verdict.rows)
+            self._show(SwitchView(f"preparing {named}", max(0.0, left), verdict.rows))
             if verdict.decision is not Decision.WAIT:
                 return verdict
             self._clock.pause(LOOK_EVERY_SECONDS)
@@ -190,7 +189,7 @@ class ModelSwitch:
             ms_left = count_ms_left()
             verdict = judge_arming(roster, seen, entry.epoch, needs_warm, ms_left)
             seen |= {row.worker for row in verdict.rows}
-            self._show(f"epoch {entry.epoch} is stored, arming, {max(0, ms_left) / 1000:.1f} s left", verdict.rows)
+            self._show(SwitchView(f"arming epoch {entry.epoch}", max(0, ms_left) / 1000, verdict.rows))
             if verdict.decision is not Decision.WAIT:
                 return verdict
             self._clock.pause(LOOK_EVERY_SECONDS)

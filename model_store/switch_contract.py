@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from model_store.switch_decisions import WorkerProgress
 from model_store.timeline import Timeline, TimelineEntry
 from model_store.worker_reports import Candidate, Roster
 
@@ -60,6 +61,17 @@ class SwitchResult(enum.Enum):
     """It was stored and taken back before its instant: no record meets it."""
     UNSTOPPED = "not called off"
     """It is stored, not every worker is armed, and it could not be taken back in time."""
+
+
+@dataclass(frozen=True)
+class SwitchView:
+    """What goes on at one moment of a switch."""
+
+    stage: str
+    """The step that is being taken, the same text for as long as it takes."""
+    seconds_left: float = 0.0
+    """For this step, before it is given up."""
+    rows: tuple[WorkerProgress, ...] = ()
 
 
 @dataclass(frozen=True)

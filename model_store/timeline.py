@@ -103,6 +103,14 @@ class Timeline:
         """The epoch of the last decision; 0 before the first."""
         return self.entries[-1].epoch if self.entries else 0
 
+    def list_called_off(self) -> frozenset[int]:
+        """Return the epochs of exact switches that met no record: the next decision came before their instant."""
+        return frozenset(
+            entry.epoch
+            for entry, successor in itertools.pairwise(self.entries)
+            if entry.is_armed(successor.at_ms) and successor.effective_from_ms == entry.effective_from_ms
+        )
+
     def with_activation(
         self,
         split: str | Mapping[str, int],
@@ -156,8 +164,9 @@ class Timeline:
 
     def _find_before(self) -> Mapping[str, int]:
         present = self.entries[-1].split if self.entries else {}
-        for entry, successor in reversed(list(itertools.pairwise(self.entries))):
-            if entry.split != present and not _is_called_off(entry, successor):
+        called_off = self.list_called_off()
+        for entry in reversed(self.entries):
+            if entry.split != present and entry.epoch not in called_off:
                 return entry.split
         raise VersionNotFoundError("nothing to roll back to: no other version was active before")
 
@@ -178,8 +187,3 @@ def check_split(split: Mapping[str, int]) -> dict[str, int]:
         if type(weight) is not int or not 1 <= weight <= MAX_WEIGHT:
             raise ConfigurationError(f"weight {weight!r} of {version} is not a whole number from 1 to {MAX_WEIGHT}")
     return dict(split)
-
-
-def _is_called_off(entry: TimelineEntry, successor: TimelineEntry) -> bool:
-    """Whether the next decision came before the entry's instant, so that it has met no record."""
-    return entry.is_armed(successor.at_ms) and successor.effective_from_ms == entry.effective_from_ms

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model_store.model_switch import ADOPTION_SECONDS, PATIENCE_SECONDS, ModelSwitch
 from model_store.record_versions import choose_entry
-from model_store.switch_contract import SwitchResult
+from model_store.switch_contract import SwitchResult, SwitchView
 from model_store.switch_request import Instant, Quorum, SwitchRequest
 from model_store.timeline import CALL_OFF_MARGIN_MS, Author, SwitchMode, Timeline
 from model_store.worker_reports import Candidate
@@ -28,7 +28,7 @@ def fleet(*workers: SimulatedWorker, active: str | None = "old") -> SimulatedFle
     return made
 
 
-def switch(made: SimulatedFleet, show: Callable[..., None] = lambda *_: None) -> ModelSwitch:
+def switch(made: SimulatedFleet, show: Callable[[SwitchView], None] = lambda _: None) -> ModelSwitch:
     versions: Any = Interruptible(made.versions_door, made)
     workers: Any = Interruptible(made.workers_door, made)
     return ModelSwitch(MODEL, versions, workers, made.clock, show, lambda: "0" * 16)
@@ -242,8 +242,8 @@ def test_an_instant_that_came_too_near_while_workers_prepared_changes_nothing() 
 def test_an_interrupt_leaves_the_old_version_and_no_candidate(during: str) -> None:
     made = fleet(SimulatedWorker("w0", load_seconds=1.0, hears_after=0.5))
 
-    def interrupt(title: str, rows: Any) -> None:
-        if during in title and len(rows) == 1:
+    def interrupt(view: SwitchView) -> None:
+        if during in view.stage and len(view.rows) == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -305,8 +305,8 @@ def test_a_write_whose_fate_stays_unknown_says_so(monkeypatch: pytest.MonkeyPatc
 def test_a_switch_that_cannot_be_called_off_says_so() -> None:
     made = fleet(SimulatedWorker("w0", hears_after=60))
 
-    def cut(title: str, _: Any) -> None:
-        if "arming" in title and not made.outages:
+    def cut(view: SwitchView) -> None:
+        if "arming" in view.stage and not made.outages:
             made.outages.append((made.now, 1e9))
 
     outcome = switch(made, cut).activate(request())
@@ -355,7 +355,7 @@ def test_a_rollback_is_done_even_when_nobody_can_be_asked_about_it() -> None:
             raise UnavailableError("Redis: ConnectionError")
 
     workers: Any = Silent(made.workers_door, made)
-    outcome = ModelSwitch(MODEL, made.versions_door, workers, made.clock, lambda *_: None).roll_back(None)
+    outcome = ModelSwitch(MODEL, made.versions_door, workers, made.clock, lambda _: None).roll_back(None)
 
     assert outcome.result is SwitchResult.UNCONFIRMED
     assert timeline(made).latest == outcome.entry
@@ -385,7 +385,7 @@ def test_whatever_happens_a_switch_is_whole_or_nothing(
     made = fleet(*workers)
     made.outages += [(begin, begin + length) for begin, length in outages]
 
-    def show(*_: Any) -> None:
+    def show(_: SwitchView) -> None:
         if interrupted_at is not None and made.now >= interrupted_at:
             raise KeyboardInterrupt
 
