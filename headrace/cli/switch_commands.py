@@ -121,7 +121,7 @@ def _tell(name: str, outcome: "SwitchOutcome") -> None:
     if result is SwitchResult.UNCONFIRMED:
         typer.echo(f"stored, and not yet confirmed: {outcome.reason}", err=True)
     elif outcome.workers:
-        typer.echo(f"{outcome.workers} workers act on it", err=True)
+        typer.echo(f"known to every live worker, {outcome.workers} of them", err=True)
     else:
         typer.echo(f"no worker of {name} lives: nobody was asked", err=True)
 

@@ -40,7 +40,7 @@ def test_a_version_is_prepared_and_armed_two_seconds_ahead(
     assert re.fullmatch(r"m new epoch 2 from 1970-01-01T00:16:4\d\.\d{3}Z\n", printed.out)
     assert printed.err.startswith("preparing new\n")
     assert "  w1: ready\n" in printed.err
-    assert "2 workers act on it" in printed.err
+    assert "known to every live worker, 2 of them" in printed.err
     entry = latest(fleet)
     assert (entry.mode, entry.author.reason) == (SwitchMode.EXACT, "better on snow")
     assert entry.effective_from_ms - entry.at_ms == DEFAULT_INSTANT.lead_ms
