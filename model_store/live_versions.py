@@ -1,30 +1,26 @@
-"""The Redis door: one timeline per model, read within bounds and moved only by compare-and-set.
+"""The Redis door of the pointer: one timeline per model, read within bounds and moved only by compare-and-set.
 
 WATCH and MULTI do the compare-and-set, so scripting can stay switched off. The published hint carries nothing that is
-trusted: whoever hears it reads the key. Every error of the client leaves here as UnavailableError. What connects and
-translates serves whoever else speaks to Redis.
+trusted: whoever hears it reads the key.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
-from model_store.timeline import MAX_TIMELINE_BYTES, Timeline, decode_timeline, encode_timeline
-from schemas.errors import ConfigurationError, InvalidPointerError, PointerConflictError, UnavailableError, scrub
-from schemas.names import check_name
+from model_store.redis_connection import RedisConnection, exclusively, read_bounded, translated
+from model_store.timeline import Timeline
+from model_store.timeline_codec import MAX_TIMELINE_BYTES, decode_timeline, encode_timeline
+from schemas.errors import InvalidPointerError
 from schemas.settings import RedisSettings
+
+_OVERTAKEN = "somebody else moved the active version at the same moment"
 
 
 class LiveVersions:
     """Reads and moves the active versions. Connects on first use; one instance per thread."""
 
     def __init__(self, settings: RedisSettings) -> None:
-        self._settings = settings
-        self._connected: Any = None
+        self._connection = RedisConnection(settings)
 
     def read(self, model: str) -> Timeline | None:
         """Return the model's timeline, None when there is none.
@@ -33,8 +29,25 @@ class LiveVersions:
         UnsafeNameError for the name and UnavailableError.
         """
         key = self._key(model)
-        with _translated():
-            return _read(self._client(), key)
+        with translated():
+            return _read(self._connection.client, key)
+
+    def move(self, model: str, change: Callable[[Timeline], Timeline], *, replace: bool = False) -> Timeline:
+        """Store what `change` makes of the present timeline, an empty one at first, and hint at it. Returns it.
+
+        `change` is one of the pure methods of :class:`Timeline` and may raise. With `replace` a stored value that is no
+        timeline counts as an empty one. Raises PointerConflictError when somebody else moved it in between, and as
+        :meth:`read`.
+        """
+        key = self._key(model)
+        with exclusively(_OVERTAKEN), self._connection.client.pipeline() as pipe:
+            pipe.watch(key)
+            moved = change(_read_or_replace(pipe, key, replace=replace))
+            pipe.multi()
+            pipe.set(key, encode_timeline(moved))
+            pipe.publish(self._connection.hint_channel(model), str(moved.epoch))
+            pipe.execute()
+        return moved
 
     def activate(
         self, model: str, version: str, expected_epoch: int | None, now_ms: int, floor_epoch: int = 0
@@ -42,57 +55,39 @@ class LiveVersions:
         """Make `version` the active one from `now_ms` on, if the epoch still is `expected_epoch` (0 for none yet).
 
         With None the operator re-asserts: whatever is stored, sound or not, is replaced or followed. `floor_epoch` is
-        the highest epoch that any worker is known to hold. Returns the new timeline; raises PointerConflictError when
-        somebody else moved it, and as :meth:`read`.
+        the highest epoch that any worker is known to hold. Returns and raises as :meth:`move`.
         """
-        key = self._key(model)
-        with _translated(), self._client().pipeline() as pipe:
-            pipe.watch(key)
-            current = _read_or_replace(pipe, key, replace=expected_epoch is None)
-            expected = current.epoch if expected_epoch is None else expected_epoch
-            moved = current.with_activation(version, expected, now_ms, floor_epoch)
-            pipe.multi()
-            pipe.set(key, encode_timeline(moved))
-            pipe.publish(self._channel(model), str(moved.epoch))
-            pipe.execute()
-        return moved
+
+        def change(present: Timeline) -> Timeline:
+            expected = present.epoch if expected_epoch is None else expected_epoch
+            return present.with_activation(version, expected, now_ms, floor_epoch)
+
+        return self.move(model, change, replace=expected_epoch is None)
 
     def hints(self, model: str) -> "HintListener":
         """Subscribe to the hints of one model. Raises UnavailableError."""
-        with _translated():
-            listener = self._client().pubsub(ignore_subscribe_messages=True)
-            listener.subscribe(self._channel(model))
+        with translated():
+            listener = self._connection.client.pubsub(ignore_subscribe_messages=True)
+            listener.subscribe(self._connection.hint_channel(model))
             return HintListener(listener)
 
     def close(self) -> None:
         """Close the connections."""
-        if self._connected is not None:
-            self._connected.close()
-            self._connected = None
-
-    def _client(self) -> Any:
-        if self._connected is None:
-            if not self._settings.url.get_secret_value():
-                raise ConfigurationError("redis.url is not set, and the active version is kept in Redis")
-            self._connected = open_client(self._settings, self._settings.timeout_seconds, retries=1)
-        return self._connected
+        self._connection.close()
 
     def _key(self, model: str) -> str:
-        return f"{self._settings.prefix}:timeline:{check_name('model name', model)}"
-
-    def _channel(self, model: str) -> str:
-        return f"{self._settings.prefix}:hint:{check_name('model name', model)}"
+        return self._connection.key("timeline", model)
 
 
 class HintListener:
-    """Hears that a pointer may have moved. Missing a hint costs a poll interval and nothing else."""
+    """Hears that a pointer or a candidate may have changed. Missing a hint costs a poll interval and nothing else."""
 
     def __init__(self, subscription: Any) -> None:
         self._subscription = subscription
 
     def wait(self, timeout_seconds: float) -> bool:
         """Wait for a hint; True when one came. Raises UnavailableError."""
-        with _translated():
+        with translated():
             return self._subscription.get_message(timeout=timeout_seconds) is not None
 
     def close(self) -> None:
@@ -101,20 +96,12 @@ class HintListener:
 
 
 def _read(client: Any, key: str) -> Timeline | None:
-    kind = client.type(key)
-    if kind == b"none":
-        return None
-    if kind != b"string":
-        raise InvalidPointerError(f"{key} is a {kind.decode(errors='replace')} and not a string")
-    size = client.strlen(key)
-    if size > MAX_TIMELINE_BYTES:
-        raise InvalidPointerError(f"{key} has {size} bytes; at most {MAX_TIMELINE_BYTES} are read")
     try:
-        # A bounded read all the same: the value may have grown since its size was asked.
-        return decode_timeline(client.getrange(key, 0, MAX_TIMELINE_BYTES))
+        value = read_bounded(client, key, MAX_TIMELINE_BYTES)
+        return None if value is None else decode_timeline(value)
     except InvalidPointerError as error:
         raise InvalidPointerError(
-            f"{key} in Redis is {error}; `headrace models activate --replace` puts it right"
+            f"{key} in Redis: {error}; `headrace models activate --replace` puts it right"
         ) from None
 
 
@@ -125,37 +112,3 @@ def _read_or_replace(client: Any, key: str, *, replace: bool) -> Timeline:
         if replace:
             return Timeline()
         raise
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """As :func:`translated`, and a lost race is a PointerConflictError."""
-    with translated():
-        try:
-            yield
-        except redis.WatchError:
-            raise PointerConflictError("somebody else moved the active version at the same moment") from None
-
-
-def open_client(settings: RedisSettings, timeout_seconds: float, retries: int) -> Any:
-    """Make a client that connects on first use. Raises ConfigurationError for an address that cannot work."""
-    try:
-        return redis.Redis.from_url(
-            settings.url.get_secret_value(),
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            retry=Retry(NoBackoff(), retries),
-        )
-    except ValueError:
-        raise ConfigurationError("redis.url is not a redis:// or rediss:// address") from None
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn every error of the client into UnavailableError, without its address or password."""
-    try:
-        yield
-    except redis.RedisError as error:
-        raise UnavailableError(f"Redis: {type(error).__name__}: {scrub(str(error), limit=200)}") from None
-    except OSError as error:
-        raise UnavailableError(f"Redis: {error.strerror or type(error).__name__}") from None

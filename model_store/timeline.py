@@ -1,38 +1,69 @@
-"""Which version answers a record: an epoch-numbered list of decisions, as pure data.
+"""Which versions answer, and since when: an epoch-numbered list of decisions, as pure data.
 
-The last entry is the active pointer. A record's version is a function of its append time, so replay picks the same one.
+The last entry is the active pointer. Which entry a record meets, :mod:`model_store.record_versions` says.
 """
 
 import bisect
+import enum
 import itertools
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
-import msgspec
-
-from model_store.json_codec import decode_json
-from schemas.errors import InvalidPointerError, InvalidRecordError, PointerConflictError, UnsafeNameError
+from schemas.errors import ConfigurationError, PointerConflictError, VersionNotFoundError
 from schemas.names import check_name
 
 MAX_ENTRIES = 64
 MAX_SPLIT = 16
-MAX_TIMELINE_BYTES = 64 * 1024
-_MAX_WEIGHT = 1_000_000
-_MAX_NUMBER = 1 << 53
-_MAX_DEPTH = 8
-_FORMAT = 1
+MAX_WEIGHT = 1_000_000
+MAX_NUMBER = 1 << 53
+"""The largest epoch and epoch ms: what every reader of JSON can hold."""
+MAX_BY_CHARS = 80
+MAX_REASON_CHARS = 200
+CALL_OFF_MARGIN_MS = 200
+"""An exact switch may be called off until this long before its instant, and not later."""
+
+
+class SwitchMode(enum.StrEnum):
+    """Where in a partition an entry begins to apply."""
+
+    EXACT = "exact"
+    """At records whose append timestamp is `effective_from_ms` or later."""
+    NOW = "now"
+    """At the offset that the partition's owner recorded as its cut when it learned of the entry."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who decided, and why. Raises ConfigurationError for a text that is too long or not printable."""
+
+    by: str = ""
+    """user@host, at most MAX_BY_CHARS characters."""
+    reason: str = ""
+    """At most MAX_REASON_CHARS characters."""
+
+    def __post_init__(self) -> None:
+        for name, text, limit in (("by", self.by, MAX_BY_CHARS), ("reason", self.reason, MAX_REASON_CHARS)):
+            if len(text) > limit or not text.isprintable():
+                raise ConfigurationError(f"{name} {text[:40]!r}: at most {limit} printable characters on one line")
+
+
+NOBODY = Author()
 
 
 @dataclass(frozen=True)
 class TimelineEntry:
-    """From `effective_from_ms` (epoch ms) on, the versions of `split` answer, in proportion to their whole weights."""
+    """One decision: from some point of each partition on, the versions of `split` answer, by their whole weights."""
 
     epoch: int
     split: Mapping[str, int]
     effective_from_ms: int
+    """Epoch ms. It decides for an exact entry; for the others it says when, and their cuts decide."""
+    mode: SwitchMode = SwitchMode.NOW
+    at_ms: int = 0
+    """When it was decided, epoch ms; 0 when that is not known."""
+    author: Author = NOBODY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
@@ -51,6 +82,10 @@ class TimelineEntry:
         # Seeded by nothing but the key: raising a canary's share moves only the keys that it gains.
         return versions[bisect.bisect_right(edges, zlib.crc32(key) * edges[-1] >> 32)]
 
+    def is_armed(self, now_ms: int) -> bool:
+        """Whether it is exact and its instant is still to come."""
+        return self.mode is SwitchMode.EXACT and now_ms < self.effective_from_ms
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -68,76 +103,87 @@ class Timeline:
         """The epoch of the last decision; 0 before the first."""
         return self.entries[-1].epoch if self.entries else 0
 
-    def at(self, timestamp_ms: int) -> TimelineEntry | None:
-        """The decision for a record appended at `timestamp_ms`; the oldest kept one for a record older than it."""
-        for entry in reversed(self.entries):
-            if entry.effective_from_ms <= timestamp_ms:
-                return entry
-        return self.entries[0] if self.entries else None
+    def list_called_off(self) -> frozenset[int]:
+        """Return the epochs of exact switches that met no record: the next decision came before their instant."""
+        return frozenset(
+            entry.epoch
+            for entry, successor in itertools.pairwise(self.entries)
+            if entry.is_armed(successor.at_ms) and successor.effective_from_ms == entry.effective_from_ms
+        )
 
-    def with_activation(self, version: str, expected_epoch: int, now_ms: int, floor_epoch: int = 0) -> "Timeline":
-        """Return the timeline in which `version` answers alone from `now_ms` on, under the next epoch.
+    def with_activation(
+        self,
+        split: str | Mapping[str, int],
+        expected_epoch: int,
+        now_ms: int,
+        floor_epoch: int = 0,
+        *,
+        effective_from_ms: int | None = None,
+        author: Author = NOBODY,
+    ) -> "Timeline":
+        """Return the timeline in which `split`, or one version alone, answers under the next epoch.
 
-        `floor_epoch` lifts the new epoch above one that workers are known to hold, after a restored or emptied Redis.
-        Raises PointerConflictError when the epoch is not `expected_epoch`, UnsafeNameError for the version.
+        With `effective_from_ms` the switch is exact at that instant, moved behind the last one if need be; without, it
+        is one from now on. `floor_epoch` lifts the new epoch above one that workers are known to hold, after a restored
+        or emptied Redis. Raises PointerConflictError when the epoch is not `expected_epoch`, UnsafeNameError for a
+        version and ConfigurationError for a weight or a floor out of range.
         """
-        check_name("version", version)
+        weights = check_split({split: 1} if isinstance(split, str) else split)
         if expected_epoch != self.epoch:
             raise PointerConflictError(f"the active epoch is {self.epoch}, not {expected_epoch}: read it again")
         latest = self.entries[-1].effective_from_ms if self.entries else 0
-        entry = TimelineEntry(max(self.epoch, floor_epoch) + 1, {version: 1}, max(now_ms, latest))
+        starts, mode = (now_ms, SwitchMode.NOW) if effective_from_ms is None else (effective_from_ms, SwitchMode.EXACT)
+        epoch = max(self.epoch, floor_epoch) + 1
+        if epoch > MAX_NUMBER:
+            raise ConfigurationError(f"epoch {epoch} is out of range: at most {MAX_NUMBER}")
+        entry = TimelineEntry(epoch, weights, max(starts, latest), mode, now_ms, author)
         return Timeline((*self.entries, entry)[-MAX_ENTRIES:])
 
+    def with_called_off(self, epoch: int, now_ms: int, author: Author = NOBODY) -> "Timeline":
+        """Return the timeline in which the armed switch of `epoch` applies to no record: the split before it goes on.
 
-def encode_timeline(timeline: Timeline) -> bytes:
-    """Write a timeline as JSON."""
-    entries = [
-        {"epoch": entry.epoch, "effective_from_ms": entry.effective_from_ms, "split": dict(entry.split)}
-        for entry in timeline.entries
-    ]
-    return msgspec.json.encode({"format": _FORMAT, "entries": entries})
+        Raises PointerConflictError when `epoch` is not the last one, is no armed exact switch, has nothing before it,
+        or is closer than CALL_OFF_MARGIN_MS to its instant.
+        """
+        latest = self.latest
+        if latest is None or latest.epoch != epoch:
+            raise PointerConflictError(f"the active epoch is {self.epoch}, not {epoch}: read it again")
+        if len(self.entries) < 2 or not latest.is_armed(now_ms + CALL_OFF_MARGIN_MS):
+            raise PointerConflictError(f"epoch {epoch} cannot be called off: it is no switch that is still to come")
+        before = self.entries[-2].split
+        return self.with_activation(before, epoch, now_ms, effective_from_ms=latest.effective_from_ms, author=author)
 
+    def with_rollback(self, to: str | None, expected_epoch: int, now_ms: int, author: Author = NOBODY) -> "Timeline":
+        """Return the timeline in which `to`, or else the last split that differs from the present one, answers now.
 
-def decode_timeline(data: bytes) -> Timeline:
-    """Read a timeline that anybody may have written. Raises InvalidPointerError; nothing in it is opened or run."""
-    if len(data) > MAX_TIMELINE_BYTES:
-        raise InvalidPointerError(f"a timeline of {len(data)} bytes: at most {MAX_TIMELINE_BYTES} are allowed")
-    try:
-        value = decode_json(data, _MAX_DEPTH)
-    except InvalidRecordError as error:
-        raise InvalidPointerError(f"not a timeline: {error}") from None
-    if not isinstance(value, dict) or value.keys() != {"format", "entries"} or value["format"] != _FORMAT:
-        raise InvalidPointerError(f"not a timeline: an object with format {_FORMAT} and entries is needed")
-    entries = value["entries"]
-    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_ENTRIES:
-        raise InvalidPointerError(f"not a timeline: 1 to {MAX_ENTRIES} entries are needed")
-    timeline = Timeline(tuple(_entry(entry) for entry in entries))
-    for before, after in zip(timeline.entries, timeline.entries[1:], strict=False):
-        if after.epoch <= before.epoch or after.effective_from_ms < before.effective_from_ms:
-            raise InvalidPointerError(f"not a timeline: epoch {after.epoch} does not follow epoch {before.epoch}")
-    return timeline
+        Splits that were called off are passed over. Raises PointerConflictError as :meth:`with_activation`, and
+        VersionNotFoundError when nothing kept differs or `to` is in no entry that is kept.
+        """
+        target = self._find_before() if to is None else self._find_version(to)
+        return self.with_activation(target, expected_epoch, now_ms, author=author)
 
+    def _find_before(self) -> Mapping[str, int]:
+        present = self.entries[-1].split if self.entries else {}
+        called_off = self.list_called_off()
+        for entry in reversed(self.entries):
+            if entry.split != present and entry.epoch not in called_off:
+                return entry.split
+        raise VersionNotFoundError("nothing to roll back to: no other version was active before")
 
-def _entry(value: Any) -> TimelineEntry:
-    if not isinstance(value, dict) or value.keys() != {"epoch", "effective_from_ms", "split"}:
-        raise InvalidPointerError("a timeline entry needs exactly epoch, effective_from_ms and split")
-    split = value["split"]
-    if not isinstance(split, dict) or not 1 <= len(split) <= MAX_SPLIT:
-        raise InvalidPointerError(f"a split names 1 to {MAX_SPLIT} versions")
-    try:
-        weights = {
-            check_name("version", name): _number("weight", weight, 1, _MAX_WEIGHT) for name, weight in split.items()
-        }
-    except UnsafeNameError as error:
-        raise InvalidPointerError(str(error)) from None
-    return TimelineEntry(
-        _number("epoch", value["epoch"], 1, _MAX_NUMBER),
-        weights,
-        _number("effective_from_ms", value["effective_from_ms"], 0, _MAX_NUMBER),
-    )
+    def _find_version(self, version: str) -> Mapping[str, int]:
+        check_name("version", version)
+        if all(version not in entry.split for entry in self.entries):
+            there = ", ".join(sorted({name for entry in self.entries for name in entry.split})) or "none"
+            raise VersionNotFoundError(f"version {version} was never active; there were {there}")
+        return {version: 1}
 
 
-def _number(name: str, value: Any, low: int, high: int) -> int:
-    if type(value) is not int or not low <= value <= high:
-        raise InvalidPointerError(f"{name} {str(value)[:40]!r} is not a whole number from {low} to {high}")
-    return value
+def check_split(split: Mapping[str, int]) -> dict[str, int]:
+    """Return a copy of a sound split. Raises UnsafeNameError for a version, ConfigurationError for all else."""
+    if not 1 <= len(split) <= MAX_SPLIT:
+        raise ConfigurationError(f"a split names 1 to {MAX_SPLIT} versions, not {len(split)}")
+    for version, weight in split.items():
+        check_name("version", version)
+        if type(weight) is not int or not 1 <= weight <= MAX_WEIGHT:
+            raise ConfigurationError(f"weight {weight!r} of {version} is not a whole number from 1 to {MAX_WEIGHT}")
+    return dict(split)

@@ -170,7 +170,7 @@ class CacheFullError(ModelStoreError):
 
 
 class InvalidPointerError(ModelStoreError):
-    """The stored timeline of a model is not one: wrong type, too large or malformed. What was known before holds."""
+    """A timeline, candidate or report in Redis is not one: wrong type, too large or malformed. What is known holds."""
 
     code = "invalid_pointer"
 

@@ -7,7 +7,7 @@ UnavailableError.
 from collections.abc import Sequence
 from typing import Any
 
-from model_store.live_versions import open_client, translated
+from model_store.redis_connection import open_client, translated
 from schemas.settings import CacheSettings, RedisSettings
 from stream_workers.caching.answer_keys import FRAME_BYTES, frame_output, open_frame
 

@@ -13,7 +13,8 @@ from typing import Protocol
 import structlog
 
 from model_store.pointer_watch import PointerWatch
-from model_store.timeline import Timeline, decode_timeline, encode_timeline
+from model_store.timeline import Timeline
+from model_store.timeline_codec import decode_timeline, encode_timeline
 from schemas.errors import ModelStoreError, PipelineError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion

@@ -1,25 +1,22 @@
-"""`headrace models`: publish, inspect, check and activate model versions."""
+"""`headrace models`: publish, inspect and check model versions; the commands that switch them are beside it."""
 
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.exit_codes import ExitCode
+from headrace.cli.history_commands import register as register_history_commands
+from headrace.cli.model_access import check_registered, open_store
 from headrace.cli.options import ConfigFile
+from headrace.cli.switch_commands import register as register_switch_commands
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from model_store.live_versions import LiveVersions
-    from model_store.store import ModelStore, ResolvedVersion
-    from model_store.timeline import Timeline
-    from schemas.settings import Settings
+    from model_store.store import ResolvedVersion
 
 MAX_LABEL_BYTES = 4 << 20
 
@@ -36,10 +33,10 @@ def register(app: typer.Typer) -> None:
         ("list", list_versions),
         ("show", show),
         ("check", check),
-        ("activate", activate),
-        ("active", active),
     ):
         models.command(name)(command)
+    register_switch_commands(models)
+    register_history_commands(models)
     app.add_typer(models, name="models")
 
 
@@ -57,16 +54,16 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     from model_store.publishing import VersionDraft, publish_file  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
-    _check_registered(model_class, settings)
+    check_registered(model_class, settings)
     draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
-    typer.echo(_describe(publish_file(_open_store(settings), draft, weights)))
+    typer.echo(_describe(publish_file(open_store(settings), draft, weights)))
 
 
 def publish_demo(*, config: ConfigFile = None) -> None:
     """Publish EfficientNet-Lite 0, 1 and 2 with their ImageNet weights, as versions of the model `imagenet`."""
     from model_store.shipped.demo_weights import publish_demo as publish_all  # noqa: PLC0415 - keeps --help instant
 
-    for resolved, is_new in publish_all(_open_store(load_settings(config, os.environ))):
+    for resolved, is_new in publish_all(open_store(load_settings(config, os.environ))):
         typer.echo(f"{_describe(resolved)}: {'published' if is_new else 'is there already'}")
 
 
@@ -74,7 +71,7 @@ def list_versions(
     name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: ConfigFile = None
 ) -> None:
     """List the versions in the store, one NAME VERSION a line."""
-    store = _open_store(load_settings(config, os.environ))
+    store = open_store(load_settings(config, os.environ))
     versions = store.list_versions(name)
     for pair in versions:
         typer.echo(" ".join(pair))
@@ -86,7 +83,7 @@ def list_versions(
 
 def show(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     """Print a version's manifest as JSON."""
-    resolved = _open_store(load_settings(config, os.environ)).resolve(name, version)
+    resolved = open_store(load_settings(config, os.environ)).resolve(name, version)
     typer.echo(resolved.manifest.model_dump_json(indent=2))
 
 
@@ -96,7 +93,7 @@ def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     Loads the model into this process, which ends right after.
     """
     settings = load_settings(config, os.environ)
-    resolved = _open_store(settings).verify(name, version)
+    resolved = open_store(settings).verify(name, version)
     typer.echo(f"{_describe(resolved)}: every file is the one its manifest names")
     from model_store.torch_loader import load_model  # noqa: PLC0415 - torch takes seconds
 
@@ -110,87 +107,9 @@ def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
 
 
-def activate(
-    name: Name,
-    version: Version,
-    *,
-    expected_epoch: Annotated[
-        int | None, typer.Option(min=0, help="Refuse when the epoch is another; default: the present one.")
-    ] = None,
-    floor_epoch: Annotated[
-        int, typer.Option(min=0, help="An epoch that workers already hold, after Redis lost its data.")
-    ] = 0,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a stored value that is not sound.")] = False,
-    config: ConfigFile = None,
-) -> None:
-    """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster.
-
-    Every file is read; whether the model can be loaded, `headrace models check` says.
-    """
-    settings = load_settings(config, os.environ)
-    _check_registered(_open_store(settings).verify(name, version).manifest.model_class, settings)
-    with _live_versions(settings) as live:
-        if expected_epoch is None and not replace:
-            present = live.read(name)
-            expected_epoch = present.epoch if present is not None else 0
-        moved = live.activate(name, version, expected_epoch, time.time_ns() // 1_000_000, floor_epoch)
-    typer.echo(_describe_pointer(name, moved))
-    if replace and moved.epoch <= 1:
-        typer.echo(
-            "epochs begin anew: if a worker has served a higher one (its metric headrace_pointer_epoch), activate again"
-            " with --floor-epoch, or its records and those to come cannot be told apart by their epoch",
-            err=True,
-        )
-
-
-def active(name: Name, *, config: ConfigFile = None) -> None:
-    """Print the active version and its epoch. Exits 1 when there is none."""
-    with _live_versions(load_settings(config, os.environ)) as live:
-        timeline = live.read(name)
-    if timeline is None:
-        typer.echo(f"{name}: no active version", err=True)
-        raise typer.Exit(ExitCode.FAILED)
-    typer.echo(_describe_pointer(name, timeline))
-
-
-def _check_registered(model_class: str, settings: "Settings") -> None:
-    from model_store.registry import known_classes  # noqa: PLC0415 - keeps --help instant
-
-    known = known_classes(settings.model.classes)
-    if model_class not in known:
-        raise ConfigurationError(
-            f"class {model_class} is not registered in model.classes; there are {', '.join(sorted(known))}"
-        )
-
-
-def _open_store(settings: "Settings") -> "ModelStore":
-    from model_store.store import ModelStore  # noqa: PLC0415 - keeps --help instant
-
-    return ModelStore(settings.store.root)
-
-
-@contextmanager
-def _live_versions(settings: "Settings") -> Iterator["LiveVersions"]:
-    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
-
-    live = LiveVersions(settings.redis)
-    try:
-        yield live
-    finally:
-        live.close()
-
-
 def _describe(resolved: "ResolvedVersion") -> str:
     size = sum(entry.size for entry in resolved.manifest.files)
     return f"{resolved.name} {resolved.version} ({resolved.manifest.model_class}, {size / 1e6:.1f} MB)"
-
-
-def _describe_pointer(name: str, timeline: "Timeline") -> str:
-    latest = timeline.latest
-    split = {} if latest is None else latest.split
-    total = sum(split.values())
-    parts = (version if len(split) == 1 else f"{version} {weight / total:.0%}" for version, weight in split.items())
-    return f"{name} {', '.join(parts)} epoch {timeline.epoch}"
 
 
 def _read_labels(path: Path | None) -> tuple[str, ...]:

@@ -5,14 +5,17 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from model_store.live_versions import LiveVersions, _translated
-from model_store.timeline import MAX_TIMELINE_BYTES, Timeline
+from model_store.live_versions import LiveVersions
+from model_store.redis_connection import exclusively
+from model_store.timeline import Timeline
+from model_store.timeline_codec import MAX_TIMELINE_BYTES
 from schemas.errors import (
     ConfigurationError,
     InvalidPointerError,
     PointerConflictError,
     UnavailableError,
     UnsafeNameError,
+    VersionNotFoundError,
 )
 from schemas.settings import RedisSettings
 from tests.fakes.fake_live_versions import FakeLiveVersions
@@ -22,7 +25,7 @@ class StoredByHand(LiveVersions):
     """The real door, with a way for the test to put any value behind it."""
 
     def put(self, model: str, value: bytes) -> None:
-        self._client().set(self._key(model), value)
+        self._connection.client.set(self._key(model), value)
 
 
 @pytest.fixture
@@ -78,6 +81,24 @@ def test_a_value_that_is_no_timeline_is_refused_until_the_operator_replaces_it(l
         live.activate("m", "v1", 0, 0)
     assert live.activate("m", "v1", None, 0, floor_epoch=41).epoch == 42
     assert live.read("m").epoch == 42
+
+
+def test_a_move_stores_what_the_change_makes_of_what_is_there(live: Any) -> None:
+    live.activate("m", "v1", 0, 1000)
+
+    armed = live.move("m", lambda present: present.with_activation("v2", 1, 1000, effective_from_ms=3000))
+    off = live.move("m", lambda present: present.with_called_off(2, 2000))
+
+    assert (armed.epoch, off.epoch) == (2, 3)
+    assert live.read("m") == off
+
+
+def test_a_change_that_is_refused_stores_nothing(live: Any) -> None:
+    first = live.activate("m", "v1", 0, 1000)
+
+    with pytest.raises(VersionNotFoundError):
+        live.move("m", lambda present: present.with_rollback(None, 1, 2000))
+    assert live.read("m") == first
 
 
 def test_two_switches_at_once_cannot_both_win(real: StoredByHand, settings: RedisSettings, monkeypatch: Any) -> None:
@@ -162,5 +183,5 @@ def test_every_error_of_the_client_is_translated(monkeypatch: pytest.MonkeyPatch
         if not kind.__module__.startswith("redis.") and kind.__module__ != "builtins":
             continue
         error = kind.__new__(kind)
-        with pytest.raises((UnavailableError, PointerConflictError)), _translated():
+        with pytest.raises((UnavailableError, PointerConflictError)), exclusively("overtaken"):
             raise error

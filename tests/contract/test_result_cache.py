@@ -5,7 +5,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from model_store.live_versions import translated
+from model_store.redis_connection import translated
 from schemas.errors import ConfigurationError, UnavailableError
 from schemas.settings import CacheSettings, RedisSettings
 from stream_workers.caching.answer_keys import frame_output

@@ -1,6 +1,9 @@
 """The active versions in a dict: what the Redis door promises, without Redis."""
 
-from model_store.timeline import Timeline, decode_timeline, encode_timeline
+from collections.abc import Callable
+
+from model_store.timeline import Timeline
+from model_store.timeline_codec import decode_timeline, encode_timeline
 from schemas.errors import InvalidPointerError
 from schemas.names import check_name
 
@@ -16,20 +19,26 @@ class FakeLiveVersions:
         stored = self.values.get(check_name("model name", model))
         return None if stored is None else decode_timeline(stored)
 
-    def activate(
-        self, model: str, version: str, expected_epoch: int | None, now_ms: int, floor_epoch: int = 0
-    ) -> Timeline:
+    def move(self, model: str, change: Callable[[Timeline], Timeline], *, replace: bool = False) -> Timeline:
         try:
             current = self.read(model) or Timeline()
         except InvalidPointerError:
-            if expected_epoch is not None:
+            if not replace:
                 raise
             current = Timeline()
-        expected = current.epoch if expected_epoch is None else expected_epoch
-        moved = current.with_activation(version, expected, now_ms, floor_epoch)
+        moved = change(current)
         self.values[model] = encode_timeline(moved)
         self.hints_sent += 1
         return moved
+
+    def activate(
+        self, model: str, version: str, expected_epoch: int | None, now_ms: int, floor_epoch: int = 0
+    ) -> Timeline:
+        def change(present: Timeline) -> Timeline:
+            expected = present.epoch if expected_epoch is None else expected_epoch
+            return present.with_activation(version, expected, now_ms, floor_epoch)
+
+        return self.move(model, change, replace=expected_epoch is None)
 
     def put(self, model: str, value: bytes) -> None:
         self.values[model] = value

@@ -23,7 +23,7 @@ TORCH_DOORS = (
     "model_store/precision_torch.py",
     "model_store/torch_loader.py",
 )
-REDIS_DOORS = ("model_store/live_versions.py",)
+REDIS_DOORS = ("model_store/redis_connection.py",)
 
 
 def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:

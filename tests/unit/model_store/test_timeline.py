@@ -1,4 +1,3 @@
-import json
 from collections import Counter
 from typing import Any
 
@@ -6,90 +5,53 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.timeline import (
-    MAX_ENTRIES,
-    MAX_TIMELINE_BYTES,
-    Timeline,
-    TimelineEntry,
-    decode_timeline,
-    encode_timeline,
-)
-from schemas.errors import InvalidPointerError, PointerConflictError, UnsafeNameError
+from model_store.timeline import CALL_OFF_MARGIN_MS, MAX_ENTRIES, Author, SwitchMode, Timeline, TimelineEntry
+from schemas.errors import ConfigurationError, PointerConflictError, UnsafeNameError, VersionNotFoundError
 from tests.unit.model_store.test_store import HOSTILE_NAMES
+from tests.unit.model_store.timelines import timelines
 
-NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,9}", fullmatch=True)
-
-
-@st.composite
-def timelines(draw: st.DrawFn) -> Timeline:
-    timeline = Timeline()
-    for version in draw(st.lists(NAMES, min_size=1, max_size=MAX_ENTRIES + 5)):
-        timeline = timeline.with_activation(
-            version, timeline.epoch, draw(st.integers(0, 2**40)), draw(st.integers(0, 1000))
-        )
-    return timeline
+A, B, C = {"a": 1}, {"b": 1}, {"c": 1}
 
 
-def stored(**changes: Any) -> dict[str, Any]:
-    return {"epoch": 1, "effective_from_ms": 5, "split": {"v1": 1}, **changes}
+def armed(at_ms: int = 1000) -> Timeline:
+    return Timeline().with_activation("a", 0, 0).with_activation("b", 1, 0, effective_from_ms=at_ms)
 
 
-def text(*entries: Any, **changes: Any) -> bytes:
-    return json.dumps({"format": 1, "entries": list(entries), **changes}).encode()
+def latest_split(timeline: Timeline) -> dict[str, int]:
+    assert timeline.latest is not None
+    return dict(timeline.latest.split)
 
 
 @given(timelines())
-def test_what_is_written_is_read_back(timeline: Timeline) -> None:
-    assert decode_timeline(encode_timeline(timeline)) == timeline
-    assert len(timeline.entries) <= MAX_ENTRIES
+def test_epochs_rise_and_times_never_fall(timeline: Timeline) -> None:
+    epochs = [entry.epoch for entry in timeline.entries]
+    times = [entry.effective_from_ms for entry in timeline.entries]
 
-
-@given(timelines(), st.integers(0, 2**41), st.integers(0, 2**41))
-def test_later_records_never_meet_an_earlier_version(timeline: Timeline, one: int, other: int) -> None:
-    earlier, later = timeline.at(min(one, other)), timeline.at(max(one, other))
-
-    assert earlier is not None
-    assert later is not None
-    assert earlier.epoch <= later.epoch
-
-
-@given(
-    st.binary(max_size=80)
-    | st.recursive(st.none() | st.integers() | st.text(max_size=4), st.lists).map(str).map(str.encode)
-)
-def test_no_bytes_raise_anything_but_an_invalid_pointer(data: bytes) -> None:
-    with pytest.raises(InvalidPointerError):
-        decode_timeline(data)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b" " * (MAX_TIMELINE_BYTES + 1), b"[" * 5000 + b"]" * 5000, b"v1", b'"v1"', b'["v1"]', b"{}", b"\x80\x04.",
-        text(), text(*[stored(epoch=n + 1) for n in range(MAX_ENTRIES + 1)]), text(stored(), more=1),
-        text(stored(), format=2),
-        text("v1"), text(stored(more=1)), text(stored(split={})), text(stored(split=["v1"])), text(stored(split="v1")),
-        text(stored(split={f"v{n}": 1 for n in range(17)})), text(stored(split={"v1": 0})),
-        text(stored(split={"v1": -1})),
-        text(stored(split={"v1": 0.5})), text(stored(split={"v1": True})), text(stored(split={"v1": 10**9})),
-        text(stored(epoch=0)), text(stored(epoch=-1)), text(stored(epoch="1")), text(stored(epoch=2**60)),
-        text(stored(effective_from_ms=-1)), text(stored(effective_from_ms=None)),
-        text(stored(epoch=2), stored(epoch=2)),
-        text(stored(epoch=2), stored(epoch=1)), text(stored(), stored(epoch=2, effective_from_ms=4)),
-        b'{"format":1,"format":1,"entries":[]}',
-    ],
-)  # fmt: skip
-def test_a_hostile_value_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidPointerError):
-        decode_timeline(data)
+    assert epochs == sorted(set(epochs))
+    assert times == sorted(times)
+    assert 1 <= len(timeline.entries) <= MAX_ENTRIES
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE_NAMES if isinstance(name, str)])
-def test_a_hostile_version_name_is_refused_both_ways(name: str) -> None:
-    with pytest.raises(InvalidPointerError):
-        decode_timeline(text(stored(split={name: 1})))
+def test_a_hostile_version_name_is_refused(name: str) -> None:
     with pytest.raises(UnsafeNameError):
         Timeline().with_activation(name, 0, 0)
+    with pytest.raises(UnsafeNameError):
+        Timeline().with_activation({"good": 1, name: 1}, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "split", [{}, {"a": 0}, {"a": -1}, {"a": 10**9}, {"a": 0.5}, {"a": True}, {f"v{n}": 1 for n in range(17)}]
+)
+def test_a_split_that_cannot_work_is_refused(split: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        Timeline().with_activation(split, 0, 0)
+
+
+@pytest.mark.parametrize(("by", "reason"), [("x" * 81, ""), ("", "x" * 201), ("a\nb", ""), ("", "a\x1b[2Jb")])
+def test_an_author_that_would_not_be_read_back_cannot_be_made(by: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match="printable"):
+        Author(by, reason)
 
 
 def test_an_activation_needs_the_epoch_that_was_read() -> None:
@@ -100,10 +62,18 @@ def test_an_activation_needs_the_epoch_that_was_read() -> None:
     assert timeline.with_activation("v2", 1, 200).epoch == 2
 
 
+def test_an_activation_keeps_who_when_why_and_how() -> None:
+    author = Author("ann@host", "better on snow")
+
+    exact = Timeline().with_activation({"a": 9, "b": 1}, 0, 100, effective_from_ms=2100, author=author)
+
+    assert exact.latest == TimelineEntry(1, {"a": 9, "b": 1}, 2100, SwitchMode.EXACT, 100, author)
+
+
 def test_a_clock_that_steps_back_does_not_turn_time_back() -> None:
     timeline = Timeline().with_activation("v1", 0, 100).with_activation("v2", 1, 50)
 
-    assert timeline.latest == TimelineEntry(2, {"v2": 1}, 100)
+    assert timeline.latest == TimelineEntry(2, {"v2": 1}, 100, at_ms=50)
 
 
 def test_the_floor_lifts_the_epoch_above_what_workers_hold() -> None:
@@ -111,13 +81,76 @@ def test_the_floor_lifts_the_epoch_above_what_workers_hold() -> None:
 
 
 def test_an_empty_timeline_has_no_decision() -> None:
-    assert (Timeline().latest, Timeline().epoch, Timeline().at(0)) == (None, 0, None)
+    assert (Timeline().latest, Timeline().epoch) == (None, 0)
 
 
-def test_a_record_older_than_all_that_is_kept_meets_the_oldest() -> None:
-    timeline = Timeline().with_activation("v1", 0, 100).with_activation("v2", 1, 200)
+def test_an_armed_switch_is_called_off_by_an_entry_of_the_same_instant() -> None:
+    off = armed(1000).with_called_off(2, 1000 - CALL_OFF_MARGIN_MS - 1, Author("ann"))
 
-    assert [timeline.at(time).split for time in (0, 100, 199, 200)] == [{"v1": 1}, {"v1": 1}, {"v1": 1}, {"v2": 1}]  # type: ignore[union-attr]  # none is None
+    assert off.latest == TimelineEntry(3, A, 1000, SwitchMode.EXACT, 799, Author("ann"))
+
+
+@pytest.mark.parametrize(
+    ("timeline", "epoch", "now_ms"),
+    [
+        (armed(1000), 2, 1000), (armed(1000), 2, 1000 - CALL_OFF_MARGIN_MS), (armed(1000), 1, 0), (Timeline(), 0, 0),
+        (armed(1000).with_activation("c", 2, 0), 3, 0),
+        (Timeline().with_activation("a", 0, 0, effective_from_ms=1000), 1, 0),
+    ],
+)  # fmt: skip
+def test_only_the_last_switch_can_be_called_off_and_only_in_time(timeline: Timeline, epoch: int, now_ms: int) -> None:
+    with pytest.raises(PointerConflictError):
+        timeline.with_called_off(epoch, now_ms)
+
+
+def test_a_rollback_is_immediate_and_takes_the_last_split_that_differs() -> None:
+    timeline = Timeline().with_activation("a", 0, 0).with_activation("b", 1, 10).with_activation("b", 2, 20)
+
+    back = timeline.with_rollback(None, 3, 30, Author("ann", "wrong labels"))
+
+    assert back.latest == TimelineEntry(4, A, 30, SwitchMode.NOW, 30, Author("ann", "wrong labels"))
+    assert latest_split(back.with_rollback(None, 4, 40)) == B
+
+
+def test_a_rollback_ends_a_switch_that_is_still_to_come() -> None:
+    back = armed(1000).with_rollback(None, 2, 500)
+
+    assert back.latest == TimelineEntry(3, A, 1000, SwitchMode.NOW, 500)
+
+
+def test_a_rollback_passes_over_what_was_called_off() -> None:
+    off = Timeline().with_activation("c", 0, 0).with_activation("a", 1, 0)
+    off = off.with_activation("b", 2, 0, effective_from_ms=1000).with_called_off(3, 500)
+
+    assert latest_split(off.with_rollback(None, 4, 2000)) == C
+    with pytest.raises(VersionNotFoundError, match="nothing to roll back to"):
+        armed(1000).with_called_off(2, 500).with_rollback(None, 3, 2000)
+
+
+def test_a_rollback_to_a_named_version_needs_one_that_was_active() -> None:
+    timeline = Timeline().with_activation({"a": 9, "b": 1}, 0, 0).with_activation("c", 1, 10)
+
+    assert latest_split(timeline.with_rollback("b", 2, 20)) == B
+    with pytest.raises(VersionNotFoundError, match="never active; there were a, b, c"):
+        timeline.with_rollback("d", 2, 20)
+    with pytest.raises(UnsafeNameError):
+        timeline.with_rollback("../d", 2, 20)
+
+
+@pytest.mark.parametrize("timeline", [Timeline(), Timeline().with_activation("a", 0, 0)])
+def test_there_is_nothing_to_roll_back_to_before_a_second_version(timeline: Timeline) -> None:
+    with pytest.raises(VersionNotFoundError):
+        timeline.with_rollback(None, timeline.epoch, 0)
+
+
+@given(timelines(max_entries=10), st.integers(0, 2**41))
+def test_a_rollback_changes_the_split_and_nothing_that_was_decided(timeline: Timeline, now_ms: int) -> None:
+    try:
+        back = timeline.with_rollback(None, timeline.epoch, now_ms)
+    except VersionNotFoundError:
+        return
+    assert back.entries[:-1] == timeline.entries
+    assert latest_split(back) != latest_split(timeline)
 
 
 def test_a_split_is_sticky_by_key_and_keeps_its_shares() -> None:
