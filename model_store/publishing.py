@@ -14,6 +14,7 @@ from model_store.precision_plan import FP32, PrecisionPlan
 from model_store.store import ModelStore, ResolvedVersion
 from model_store.weight_file import check_weight_file
 from schemas.errors import ManifestError, ModelStoreError, VersionExistsError
+from schemas.golden import GoldenSample
 from schemas.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, WEIGHTS_FILE, FileEntry, ModelManifest
 
 
@@ -28,6 +29,8 @@ class VersionDraft:
     options: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     precision: PrecisionPlan = FP32
+    golden: GoldenSample | None = None
+    """Checked whenever the version is loaded, before it may serve."""
 
 
 def publish_file(store: ModelStore, draft: VersionDraft, weights: Path) -> ResolvedVersion:
@@ -89,6 +92,7 @@ def _describe(draft: VersionDraft, weights: Path) -> ModelManifest:
             precision=draft.precision.base,
             precision_plan=dict(draft.precision.layers),
             activation_ranges=dict(draft.precision.ranges),
+            golden=draft.golden,
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

@@ -21,6 +21,7 @@
     │   ├── ChecksumMismatchError     stop
     │   ├── UnsafeFileError           stop
     │   ├── CacheFullError            stop
+    │   ├── GoldenSampleError         stop
     │   └── InvalidPointerError       stop
     ├── PointerConflictError          retry       someone else moved the active version first
     ├── PublishError                  stop        a request was not written; carries which and why
@@ -167,6 +168,12 @@ class CacheFullError(ModelStoreError):
     """The local cache has no room for a file, even after dropping all that is not in use."""
 
     code = "cache_full"
+
+
+class GoldenSampleError(ModelStoreError):
+    """A version that was loaded does not give the answer to its golden sample that it was published with."""
+
+    code = "golden_sample"
 
 
 class InvalidPointerError(ModelStoreError):

@@ -1,6 +1,6 @@
 """What a model version is: data only. Nothing in a manifest can choose which code runs or leave its own directory."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.golden import GoldenSample
 from schemas.names import check_name
 from schemas.precision import LayerPrecision, Precision, check_base, check_plan, check_ranges
 
@@ -64,7 +65,7 @@ class ModelManifest(BaseModel):
     """Module path of each int8 layer -> lowest and highest input it is quantised for, found before publishing."""
     options: dict[str, JsonValue] = Field(default_factory=dict, max_length=64)
     """Passed to the model class as they are: plain JSON values."""
-    golden: dict[str, Any] | None = None
+    golden: GoldenSample | None = None
     """A sample and its answer, checked before the version may serve."""
     created_at: str = Field(default="", max_length=40)
     description: str = Field(default="", max_length=2000)

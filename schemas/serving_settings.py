@@ -33,6 +33,10 @@ class ModelSettings(SettingsGroup):
     """Compile the module for every size bucket at load: needs a C++ compiler and minutes of load_timeout_seconds."""
     load_timeout_seconds: float = Field(120.0, gt=0)
     """A version that takes longer to load and warm up is refused."""
+    load_memory_bytes: int | None = Field(None, ge=MIB)
+    """A load whose process takes more resident memory is refused; code and mapped weights count. Default: no bound."""
+    keep_warm_seconds: float = Field(600.0, ge=0)
+    """A version that serves no more stays loaded for this long, so that going back to it takes no load."""
     batch_timeout_seconds: float = Field(60.0, gt=0)
     """A model process without progress for this long is killed and its batch taken apart."""
     non_finite_outputs: Literal["reject", "allow"] = "reject"

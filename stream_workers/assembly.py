@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import Batch
+from stream_workers.batching.work import ServedVersion
 from stream_workers.kafka.cluster_check import ClusterFacts
 from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
@@ -40,7 +40,7 @@ def build_parts(
     slot: str,
     facts: ClusterFacts,
     pool: ModelPool,
-    report: Callable[[WorkerParts, Mapping[int, Batch]], None],
+    report: Callable[[WorkerParts, int, Collection[ServedVersion]], None],
 ) -> WorkerParts:
     """Put the parts of one member together. `slot` is its identity in the group and in transactions."""
     exactly_once = settings.worker.delivery is Delivery.EXACTLY_ONCE
@@ -63,7 +63,7 @@ def build_parts(
         live_streams=LiveStreams() if batching.overload == "drop_oldest" else None,
         clock=time.monotonic,
         wall_clock=time.time,
-        report=lambda in_flight: report(parts, in_flight),
+        report=lambda in_flight, versions: report(parts, in_flight, versions),
         batch_span=lambda topic, partition, offset: _batch_span(settings, topic, partition, offset),
         listener=lambda worker: PartitionLifecycle(parts, worker),
         commits_offsets=not exactly_once,

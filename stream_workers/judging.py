@@ -7,7 +7,7 @@ import structlog
 
 from schemas.records import ErrorDetail, Stage, Timings
 from stream_workers.batching.failure_policy import Verdict, after_loss, after_raise
-from stream_workers.batching.work import Answer, Expired, Rejected, RunMode, ServedVersion, WorkItem
+from stream_workers.batching.work import Answer, Expired, Rejected, Rerun, RunMode, ServedVersion, WorkItem
 from stream_workers.parts import WorkerParts
 from stream_workers.pipeline.contract import (
     BatchAnswered,
@@ -26,7 +26,7 @@ class Judged:
     """Records that have their outcome now, and records that run again."""
 
     answered: list[WorkItem] = field(default_factory=list)
-    reruns: list[tuple[Sequence[WorkItem], RunMode]] = field(default_factory=list)
+    reruns: list[Rerun] = field(default_factory=list)
 
 
 def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
@@ -47,7 +47,7 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     for item, error in verdict.rejected:
         if item.outcome is None:
             _reject(item, error, outcome.version, judged, parts, now)
-    judged.reruns += verdict.rerun
+    judged.reruns += [Rerun(again, mode, outcome.batch.version) for again, mode in verdict.rerun]
     return judged
 
 

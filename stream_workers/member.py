@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -20,7 +20,7 @@ import structlog
 from schemas.errors import ConfigurationError, FencedError, ModelStoreError, StartUpTimeoutError
 from schemas.settings import Settings
 from stream_workers.assembly import build_parts, build_worker
-from stream_workers.batching.work import Batch
+from stream_workers.batching.work import ServedVersion
 from stream_workers.local_folders import state_folder
 from stream_workers.logs import set_up_logs
 from stream_workers.parts import WorkerParts
@@ -74,6 +74,7 @@ class Reporter:
     def __init__(self, link: MemberLink, follower: VersionFollower) -> None:
         self._link = link
         self._follower = follower
+        self._wanted: ServedVersion | None = None
         self._log_wait = WaitLog()
 
     def waiting(self, reason: str) -> None:
@@ -81,14 +82,24 @@ class Reporter:
         self._log_wait(reason)
         self._link.send_status(ready=False, reasons=[reason])
 
-    def __call__(self, parts: WorkerParts, in_flight: Mapping[int, Batch]) -> None:
-        """From the loop: two times a second."""
+    def want(self, version: ServedVersion, in_hand: Collection[ServedVersion] = ()) -> None:
+        """Ask for this version, and for those that records in hand are pinned to."""
+        self._wanted = version
+        wanted = {version.version: version}
+        for other in sorted(in_hand, key=lambda one: one.epoch, reverse=True):
+            wanted.setdefault(other.version, other)
+        self._link.serve(list(wanted.values()))
+
+    def __call__(self, parts: WorkerParts, in_flight: int, in_hand: Collection[ServedVersion]) -> None:
+        """From the loop: two times a second. `in_hand`: the versions that records in hand are pinned to."""
         waiting, oldest = len(parts.batcher), parts.batcher.oldest_polled_at()
-        parts.metrics.batching.note_waiting(len(in_flight), waiting, oldest, parts.clock())
+        parts.metrics.batching.note_waiting(in_flight, waiting, oldest, parts.clock())
         change = self._follower.take_change()
         if change is not None:
             _log.info("version wanted", version=change.version, epoch=change.epoch)
-            self._link.serve(change)
+        version = change or self._wanted
+        if version is not None:
+            self.want(version, in_hand)
         self._meet_refusals(parts)
         active = parts.pool.active_version()
         parts.metrics.member.note_version(active.version if active else "", active.epoch if active else 0)
@@ -126,7 +137,7 @@ def serve(link: MemberLink, should_stop: StopRequest) -> None:
     version = link.serving or follower.await_first(should_stop, reporter.waiting)
     if version is None:
         return
-    link.serve(version)
+    reporter.want(version)
     facts = check_outside(settings, on_wait=reporter.waiting)
     pool = ReplicaPool(link, settings, time.monotonic)
     parts = build_parts(settings, link.slot, facts, pool, reporter)

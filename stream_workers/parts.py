@@ -1,6 +1,6 @@
 """What a worker is made of. Handed to it by the composition root; nothing here opens or starts anything."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from stream_workers.batching.live_streams import LiveStreams
 from stream_workers.batching.offset_ledger import OffsetLedger, Settled
 from stream_workers.batching.service_time import ServiceTime
 from stream_workers.batching.waiting import WaitPolicy
-from stream_workers.batching.work import Batch, PartitionKey, ServedVersion, WorkItem, unbatched_timings
+from stream_workers.batching.work import PartitionKey, ServedVersion, WorkItem, unbatched_timings
 from stream_workers.caching.recall import NoAnswerCache
 from stream_workers.kafka.group_member import GroupSnapshot, Polled, RebalanceListener
 from stream_workers.kafka.settlement import Commit
@@ -116,7 +116,8 @@ class WorkerParts:
     """None while old records are never dropped for newer ones."""
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
-    report: Callable[[Mapping[int, Batch]], None]
+    report: Callable[[int, Collection[ServedVersion]], None]
+    """Told how many batches are in flight and which versions records in hand are pinned to."""
     batch_span: Callable[[str, int, int], tuple[int, int]]
     """(topic, partition, offset) to the first and last offset of the batch there."""
     listener: Callable[[LetsGo], RebalanceListener]

@@ -4,15 +4,15 @@ One thread runs it and makes every consumer call. It never runs model code and n
 do the one, the settlement's thread the other.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import structlog
 
 from schemas.errors import StartUpTimeoutError
 from stream_workers.batching.batcher import LEAST_URGENT, MOST_URGENT
+from stream_workers.batching.in_hand import InHand
 from stream_workers.batching.offset_ledger import Settled
-from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, RunMode, Superseded, WorkItem
+from stream_workers.batching.work import Batch, Expired, PartitionKey, ReleaseReason, Rerun, Superseded, WorkItem
 from stream_workers.caching.recall import Recalled
 from stream_workers.judging import judge
 from stream_workers.parts import WorkerParts
@@ -37,8 +37,7 @@ class Worker:
         self._p = parts
         self._clock = parts.clock
         self._has_lanes = len(parts.settings.topics.lanes) > 1
-        self._reruns: deque[tuple[Sequence[WorkItem], RunMode]] = deque()
-        self._in_flight: dict[int, Batch] = {}
+        self._in_hand = InHand()
         self._answered: list[WorkItem] = []
         self._batch_serial = 0
         self._quiet = False
@@ -120,7 +119,7 @@ class Worker:
             parts.ledger.note_end(partition, end)
         if polled.ends:
             self._offer(parts.ledger.settle_ends())
-        self._quiet = not (polled.requests or self._in_flight or self._reruns or parts.batcher or parts.cache.holds)
+        self._quiet = not (polled.requests or self._in_hand or parts.batcher or parts.cache.holds)
 
     def _expire(self, now: float) -> None:
         parts = self._p
@@ -143,13 +142,12 @@ class Worker:
 
     def _submit(self, now: float, *, draining: bool = False) -> None:
         parts = self._p
-        while self._reruns and parts.pool.count_free_slots(LEAST_URGENT):
-            items, mode = self._reruns.popleft()
-            wanted = [item for item in items if item.outcome is None and parts.owns(item)]
+        while rerun := self._in_hand.take_rerun(lambda version: parts.pool.count_free_slots(LEAST_URGENT, version) > 0):
+            wanted = [item for item in rerun.items if item.outcome is None and parts.owns(item)]
             if wanted:
-                self._start(self._batch(wanted, ReleaseReason.RETRY, mode), now)
+                self._start(self._batch(wanted, ReleaseReason.RETRY, rerun), now)
         while not draining and len(parts.batcher) and parts.pool.count_free_slots() and parts.breaker.allows(now):
-            parts.wait.note_in_hand(len(self._in_flight))
+            parts.wait.note_in_hand(self._in_hand.count_in_flight())
             urgent_only = not parts.pool.count_free_slots(LEAST_URGENT)
             due = parts.batcher.next_batch(now, urgent_only=urgent_only, doomed_before_ms=self._doomed_before_ms())
             if due is None:
@@ -159,12 +157,12 @@ class Worker:
     def _collect(self, now: float) -> None:
         parts = self._p
         for outcome in parts.pool.collect(self._wait_seconds(now), now):
-            self._in_flight.pop(outcome.batch.id, None)
+            self._in_hand.end(outcome.batch)
             answered_at = self._clock()
             parts.service_time.note(answered_at - outcome.batch.submitted_at)
             judged = judge(outcome, parts, answered_at)
             self._answered += judged.answered
-            self._reruns.extend(judged.reruns)
+            self._in_hand.add_reruns(judged.reruns)
 
     def _settle(self) -> None:
         if self._answered:
@@ -202,7 +200,7 @@ class Worker:
     def _report(self, now: float) -> None:
         if now - self._reported_at >= REPORT_SECONDS:
             self._reported_at = now
-            self._p.report(self._in_flight)
+            self._p.report(self._in_hand.count_in_flight(), self._in_hand.versions())
 
     # -- rebalances, called by the listener from inside a poll ---------------------------------------------------------
 
@@ -249,7 +247,7 @@ class Worker:
 
     def _start(self, batch: Batch, now: float) -> None:
         batch.submitted_at = now
-        self._in_flight[batch.id] = batch
+        self._in_hand.start(batch)
         self._p.pool.submit(batch, now)
         self._p.metrics.batching.note_batch(batch, now)
 
@@ -261,7 +259,7 @@ class Worker:
 
     def _doomed_before_ms(self) -> int:
         """Records with an earlier deadline come too late; 0 while no batch is out: then even those are tried."""
-        if not self._in_flight or not len(self._p.deadlines):
+        if not self._in_hand.count_in_flight() or not len(self._p.deadlines):
             return 0
         return int((self._p.wall_clock() + self._p.service_time.expected_seconds) * 1000)
 
@@ -273,15 +271,7 @@ class Worker:
             parts.settlement.offer(settled, soon=urgent or parts.pool.has_idle_instance())
 
     def _works_on(self, partitions: Sequence[PartitionKey] | None) -> bool:
-        groups = [*(batch.items for batch in self._in_flight.values()), *(items for items, _ in self._reruns)]
-        if partitions is None:
-            return bool(groups)
-        wanted = set(partitions)
-        return any(
-            (item.request.topic, item.request.partition) in wanted and item.outcome is None
-            for items in groups
-            for item in items
-        )
+        return bool(self._in_hand) if partitions is None else self._in_hand.holds_any(partitions)
 
     def _wait_seconds(self, now: float) -> float:
         """How long to wait for the model processes; not at all when the loop is about to wait in the poll."""
@@ -293,6 +283,9 @@ class Worker:
             return BUSY_WAIT_SECONDS
         return min(BUSY_WAIT_SECONDS, max(0.0, release_at - now))
 
-    def _batch(self, items: Sequence[WorkItem], reason: ReleaseReason, mode: RunMode = RunMode.TOGETHER) -> Batch:
+    def _batch(self, items: Sequence[WorkItem], reason: ReleaseReason, rerun: Rerun | None = None) -> Batch:
         self._batch_serial += 1
-        return Batch(self._batch_serial, items, reason, mode, items[0].priority)
+        batch = Batch(self._batch_serial, items, reason, self._p.version(), priority=items[0].priority)
+        if rerun is not None:
+            batch.version, batch.mode = rerun.version, rerun.mode
+        return batch

@@ -113,6 +113,8 @@ class Batch:
     id: int
     items: Sequence[WorkItem]
     reason: ReleaseReason
+    version: ServedVersion
+    """Pinned: every run of these records meets it, whatever is active by then."""
     mode: RunMode = RunMode.TOGETHER
     priority: int = 0
     """Of its lane: 0 is the most urgent."""
@@ -121,3 +123,12 @@ class Batch:
 
     def __post_init__(self) -> None:
         self.payload_bytes = sum(item.payload_bytes for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """Records of a batch that failed, to run again under the version that they have met."""
+
+    items: Sequence[WorkItem]
+    mode: RunMode
+    version: ServedVersion

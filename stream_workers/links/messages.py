@@ -72,6 +72,8 @@ class Hello(Message, frozen=True, tag="hello"):
     settings: bytes
     serving: ServedVersion | None = None
     """What the slot's model processes serve already: a member that replaces another need not ask Redis first."""
+    declared: "Serve | None" = None
+    """What the member before it wanted last, which holds until this one says something else."""
 
 
 class Attach(Message, frozen=True, tag="attach"):
@@ -91,15 +93,35 @@ class Detach(Message, frozen=True, tag="detach"):
     detail: str
 
 
-class Serving(Message, frozen=True, tag="serving"):
-    """From now on new batches go to these instances, under this version; every other one is on its way out."""
+class ResidentSet(Message, frozen=True):
+    """The loaded model processes of one version. `is_whole`: as many as are to serve it."""
 
-    version: ServedVersion
+    version: str
     instances: list[int]
+    is_whole: bool
+
+
+class Preparation(Message, frozen=True):
+    """How far the candidate of this id is: ready, or refused for a reason, or neither yet."""
+
+    id: str
+    is_ready: bool = False
+    refusal: str = ""
+
+
+class Residents(Message, frozen=True, tag="residents"):
+    """All that is loaded, whole: an instance that is not named is on its way out and gets no new batch."""
+
+    active: ServedVersion | None
+    """The main version that was asked for, once it is loaded; until then the one before."""
+    sets: list[ResidentSet]
+    preparation: Preparation | None = None
+    failed: dict[str, str] = {}
+    """Versions that are wanted and cannot be loaded, with the reason."""
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """A version that was asked for could not be loaded; what served before goes on."""
+    """A version that is wanted could not be loaded; what served before goes on."""
 
     version: ServedVersion
     reason: str
@@ -108,10 +130,19 @@ class Refused(Message, frozen=True, tag="refused"):
 # -- member to supervisor ----------------------------------------------------------------------------------------------
 
 
-class Serve(Message, frozen=True, tag="serve"):
-    """Load this version beside the one that serves, then switch to it."""
+class Candidate(Message, frozen=True):
+    """Versions that are to be made ready beside those that serve; `id` names this preparation."""
 
-    version: ServedVersion
+    id: str
+    versions: list[str]
+
+
+class Serve(Message, frozen=True, tag="serve"):
+    """What the member wants from now on, whole. Saying the same again changes nothing."""
+
+    wanted: list[ServedVersion]
+    """Versions that must be able to take batches, the main one first; each once."""
+    candidate: Candidate | None = None
 
 
 class Release(Message, frozen=True, tag="release"):
@@ -221,7 +252,7 @@ MessageType = TypeVar("MessageType")
 
 ToModel = LoadOrder | OpenSession
 FromModel = Loaded | LoadFailed
-ToMember = Hello | Attach | Detach | Serving | Refused
+ToMember = Hello | Attach | Detach | Residents | Refused
 FromMember = Serve | Release | KillInstance | Status
 Outcome = Ready | Done | RecordDone | Raised
 

@@ -1,7 +1,7 @@
 """What the group member asks of model processes and what comes back. Values only: no socket, process or tensor here."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from schemas.records import Stage
@@ -74,34 +74,71 @@ class BatchLost:
 BatchOutcome = BatchAnswered | BatchRaised | BatchLost
 
 
-class ModelPool(Protocol):
-    """The member's view of its model processes."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A candidate that will not be ready, and why. `id` names the preparation."""
 
-    def count_free_slots(self, priority: int = 0) -> int:
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """What the slot's model processes hold, apart from what they do. Versions by name."""
+
+    loaded: tuple[str, ...] = ()
+    """Ready to take batches, with as many processes as are to serve them."""
+    preparing: str | None = None
+    """Id of the preparation that is going on."""
+    ready: str | None = None
+    """Id of the preparation that has come to its end: all its versions are loaded, warm and checked."""
+    refused: Refusal | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Versions that are wanted and cannot be loaded, with the reason."""
+
+
+class ModelPool(Protocol):
+    """The member's view of its model processes. Where no version is given, the active one is meant.
+
+    Versions are told apart by name: a new epoch of a version that is loaded is the same version.
+    """
+
+    def count_free_slots(self, priority: int = 0, version: ServedVersion | None = None) -> int:
         """Batches of this priority that may be submitted now. This permission is the back-pressure."""
         ...
 
-    def has_idle_instance(self) -> bool:
+    def has_idle_instance(self, version: ServedVersion | None = None) -> bool:
         """True when a loaded model process has nothing to do."""
         ...
 
-    def has_instances(self) -> bool:
+    def has_instances(self, version: ServedVersion | None = None) -> bool:
         """True when at least one model process is attached and loaded."""
         ...
 
     def active_version(self) -> ServedVersion | None:
-        """The version that the next submitted batch will meet; None before the first model is loaded."""
+        """The main version that was asked for, once it is loaded; before that the one before it, None for none."""
         ...
 
-    def answer_identity(self) -> bytes:
-        """What would make the answers of the active version; empty when its class does not declare `cacheable`.
+    def resident(self) -> frozenset[str]:
+        """Names of the versions that a batch could be submitted to, sooner or later, without another load."""
+        ...
+
+    def residency(self) -> Residency:
+        """Return what is loaded, and what is not, for others to know."""
+        ...
+
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
+        """What would make the answers of a version; empty when its class does not declare `cacheable`.
 
         Equal for processes, members and hosts whose answers to one payload are equal.
         """
         ...
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Write the batch's payloads into a free slot and start it. Only when `count_free_slots()` is above zero."""
+        """Write the batch's payloads into a free slot of a process of its version and start it.
+
+        Only while `count_free_slots(batch.priority, batch.version)` is above zero.
+        """
         ...
 
     def collect(self, timeout_seconds: float, now: float) -> list[BatchOutcome]:

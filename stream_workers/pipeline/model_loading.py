@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from model_store.batch_inputs import BatchPlan
+from model_store.golden_check import check_golden
 from model_store.loaded_model import LoadedModel
 from model_store.local_cache import CachedFile, LocalCache
 from model_store.store import ModelStore
@@ -31,16 +32,24 @@ def load_warm(order: LoadOrder) -> WarmModel:
     non_finite = cast("Literal['reject', 'allow']", order.non_finite)
     model = load_model(weights.path, resolved.manifest, order.classes, order.device, order.threads, non_finite)
     identity = answer_identity(order, resolved.manifest, type(model.model))
+    model.use_plan(BatchPlan(order.max_batch_size, tuple(order.size_buckets), order.decode_threads))
+    warmed = _warm_up(model, order)
+    if resolved.manifest.golden is not None:
+        # Last, so that what is checked is what will serve: compiled, in its precision, on its device.
+        check_golden(model, resolved.manifest.golden, decode_limits(order))
+    return WarmModel(model, weights, warmed, identity)
+
+
+def _warm_up(model: LoadedModel, order: LoadOrder) -> int:
+    """Run the model's example at the sizes to come; returns how many records ran."""
     sizes = tuple(order.size_buckets)
-    model.use_plan(BatchPlan(order.max_batch_size, sizes, order.decode_threads))
     if not order.compile:
-        return WarmModel(model, weights, model.warm_up(order.max_batch_size, sizes), identity)
-    from stream_workers.pipeline.compiled_model import compile_warm  # noqa: PLC0415 - as above
+        return model.warm_up(order.max_batch_size, sizes)
+    from stream_workers.pipeline.compiled_model import compile_warm  # noqa: PLC0415 - seconds
 
     # Once as it is written, so that what fails after this is the compiler's fault.
     warmed = model.warm_up(1)
-    warmed += compile_warm(model, sizes or (order.max_batch_size,), order.device, Path(order.cache_dir))
-    return WarmModel(model, weights, warmed, identity)
+    return warmed + compile_warm(model, sizes or (order.max_batch_size,), order.device, Path(order.cache_dir))
 
 
 def decode_limits(order: LoadOrder) -> LimitSettings:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from schemas.records import Stage
 from stream_workers.batching.batcher import MOST_URGENT
-from stream_workers.batching.work import Batch, RunMode, ServedVersion
+from stream_workers.batching.work import Batch, RunMode
 from stream_workers.links.framing import MAX_DATA_BYTES, READ_BYTES, FrameError, FrameReader, frame
 from stream_workers.links.input_ring import IDLE, InputRing
 from stream_workers.links.messages import (
@@ -51,11 +51,10 @@ NO_LANES = Urgency(0, 0)
 
 @dataclass(slots=True)
 class _InHand:
-    """A batch that the model process has. Its version is pinned here: the replica may be renamed meanwhile."""
+    """A batch that the model process has."""
 
     batch: Batch
     slot: int
-    version: ServedVersion
     answered: list[RecordOutcome] = field(default_factory=list)
 
 
@@ -66,7 +65,8 @@ class Replica:
         self, attach: Attach, data_descriptor: int, ring: InputRing, now: float, urgency: Urgency = NO_LANES
     ) -> None:
         self.instance = attach.instance
-        self.version = attach.version
+        self.version = attach.version.version
+        """By name: epochs come and go while it is loaded."""
         self.answer_identity = b""
         """Known once it is ready."""
         self.is_ready = False
@@ -125,7 +125,7 @@ class Replica:
         self._free.pop()
         if not self._in_hand:
             self._moved_at = self.running_since = now
-        self._in_hand[batch.id] = _InHand(batch, slot, self.version)
+        self._in_hand[batch.id] = _InHand(batch, slot)
         order = _describe(batch, slot, payloads, self._most_passed_over)
         self._unsent.append(memoryview(frame(encode(order), MAX_DATA_BYTES)))
         self.flush()
@@ -183,7 +183,7 @@ class Replica:
             suspect = batch_id in (progress.batch_id, progress.preparing) or bool(held.answered)
             record = at_record if batch_id == progress.batch_id and at_record != IDLE else None
             culprit = record if record is not None and len(held.answered) <= record < len(held.batch.items) else None
-            lost.append(BatchLost(held.batch, held.answered, suspect, culprit, code, detail, held.version))
+            lost.append(BatchLost(held.batch, held.answered, suspect, culprit, code, detail, held.batch.version))
         self._in_hand.clear()
         return lost
 
@@ -236,11 +236,11 @@ def _finish(held: _InHand, message: Done | Raised) -> BatchOutcome:
     batch = held.batch
     if isinstance(message, Raised):
         stage = Stage(message.stage)
-        return BatchRaised(batch, stage, message.error_class, message.message, held.version)
+        return BatchRaised(batch, stage, message.error_class, message.message, batch.version)
     outcomes = held.answered if batch.mode is RunMode.ISOLATED else _unpack(message)
     if len(outcomes) != len(batch.items):
         raise FrameError(f"{len(outcomes)} answers to {len(batch.items)} records")
-    return BatchAnswered(batch, outcomes, held.version, message.model_ms, tuple(message.stages_ms), message.padded)
+    return BatchAnswered(batch, outcomes, batch.version, message.model_ms, tuple(message.stages_ms), message.padded)
 
 
 def _unpack(message: Done) -> list[RecordOutcome]:

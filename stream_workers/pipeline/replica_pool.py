@@ -10,16 +10,17 @@ from schemas.settings import Settings, urgent_slots
 from stream_workers.batching.batcher import most_passed_over
 from stream_workers.batching.work import Batch, ServedVersion
 from stream_workers.links.input_ring import InputRing
-from stream_workers.links.messages import Attach, Detach, Serving
-from stream_workers.pipeline.contract import BatchLost, BatchOutcome
+from stream_workers.links.messages import Attach, Detach, Residents
+from stream_workers.pipeline.contract import BatchLost, BatchOutcome, Residency
 from stream_workers.pipeline.replica import Replica, Urgency
+from stream_workers.pipeline.replica_groups import ReplicaGroups
 
 CHECK_SECONDS = 0.1
 REASON_WAIT_SECONDS = 1.0
 """How long a lost batch waits to hear from the supervisor why its process ended; usually it takes milliseconds."""
 TIMEOUT_CODE = "model_timeout"
 
-PoolMessage = Attach | Detach | Serving
+PoolMessage = Attach | Detach | Residents
 
 _log = structlog.get_logger("models")
 
@@ -61,40 +62,47 @@ class ReplicaPool:
         self._link_unread = True
         self._masks: dict[int, int] = {}
         self._replicas: dict[int, Replica] = {}
-        self._serving: list[Replica] = []
-        self._announced: Serving | None = None
-        self._active: ServedVersion | None = None
-        self._identities: dict[tuple[str, str], bytes] = {}
+        self._groups = ReplicaGroups()
+        self._logged: ServedVersion | None = None
+        self._identities: dict[str, bytes] = {}
         self._checked_at = float("-inf")
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
-    def count_free_slots(self, priority: int = 0) -> int:
+    def count_free_slots(self, priority: int = 0, version: ServedVersion | None = None) -> int:
         """Batches of this priority that may be submitted now."""
-        return sum(replica.count_free_slots(priority) for replica in self._serving)
+        return sum(replica.count_free_slots(priority) for replica in self._groups.find(version))
 
-    def has_idle_instance(self) -> bool:
+    def has_idle_instance(self, version: ServedVersion | None = None) -> bool:
         """True when a loaded model process has nothing to do."""
-        return any(replica.count_free_slots() and not replica.batches_in_hand for replica in self._serving)
+        return any(one.count_free_slots() and not one.batches_in_hand for one in self._groups.find(version))
 
-    def has_instances(self) -> bool:
+    def has_instances(self, version: ServedVersion | None = None) -> bool:
         """True when at least one model process is attached and loaded."""
-        return any(replica.is_ready and not replica.is_gone for replica in self._serving)
+        return any(replica.is_ready and not replica.is_gone for replica in self._groups.find(version))
 
     def active_version(self) -> ServedVersion | None:
-        """The version that the next submitted batch will meet."""
-        return self._active
+        """The main version that was asked for, once it is loaded; before that the one before it."""
+        return self._groups.active
 
-    def answer_identity(self) -> bytes:
-        """What would make the answers of the active version; empty when its class does not declare `cacheable`."""
-        active = self._active
-        return self._identities.get((active.model, active.version), b"") if active is not None else b""
+    def resident(self) -> frozenset[str]:
+        """Names of the versions of which a process is attached and loaded."""
+        return self._groups.resident
+
+    def residency(self) -> Residency:
+        """Return what is loaded, and what is not, for others to know."""
+        return self._groups.residency
+
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
+        """What would make the answers of a version; empty when its class does not declare `cacheable`."""
+        asked = version or self._groups.active
+        return self._identities.get(asked.version, b"") if asked is not None else b""
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Give the batch to the replica that can begin it soonest. Raises ValueError when no slot is free."""
-        free = [replica for replica in self._serving if replica.count_free_slots(batch.priority)]
+        """Give the batch to the replica of its version that can begin it soonest. Raises ValueError when none is free."""
+        free = [one for one in self._groups.find(batch.version) if one.count_free_slots(batch.priority)]
         if not free:
-            raise ValueError("no slot is free: count_free_slots() says when one is")
+            raise ValueError(f"no slot of version {batch.version.version} is free: count_free_slots() says when one is")
         replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.running_since))
         replica.submit(batch, now)
         if replica.has_unsent:
@@ -127,7 +135,7 @@ class ReplicaPool:
         for replica in self._replicas.values():
             replica.close()
         self._replicas.clear()
-        self._serving.clear()
+        self._regroup()
         self._selector.close()
 
     # -- sockets -------------------------------------------------------------------------------------------------------
@@ -142,19 +150,19 @@ class ReplicaPool:
         outcomes = replica.receive(now)
         if replica.is_ready and not was_ready:
             self._note_identity(replica)
-            self._switch()
+            self._regroup()
         if replica.is_gone:
             self._unwatch(replica)
+            self._regroup()
             if replica.kill_code is not None:
                 outcomes += self._drop(replica, replica.kill_code, "made no progress and was killed")
         return outcomes
 
     def _note_identity(self, replica: Replica) -> None:
         """Two processes of one version that differ, as when code has changed between their starts, end all caching."""
-        version = (replica.version.model, replica.version.version)
-        known = self._identities.setdefault(version, replica.answer_identity)
+        known = self._identities.setdefault(replica.version, replica.answer_identity)
         if known != replica.answer_identity:
-            self._identities[version] = b""
+            self._identities[replica.version] = b""
 
     def _watch(self, replica: Replica) -> None:
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if replica.has_unsent else 0)
@@ -185,9 +193,8 @@ class ReplicaPool:
         for message, descriptors in self._link.receive():
             if isinstance(message, Attach):
                 self._attach(message, descriptors, now)
-            elif isinstance(message, Serving):
-                self._announced = message
-                self._switch()
+            elif isinstance(message, Residents):
+                self._announce(message)
             elif (replica := self._replicas.get(message.instance)) is not None:
                 if not replica.is_gone:
                     outcomes += replica.receive(now)
@@ -199,29 +206,28 @@ class ReplicaPool:
         replica = Replica(message, descriptors[0], ring, now, self._urgency)
         self._replicas[message.instance] = replica
         self._watch(replica)
+        self._regroup()
 
-    def _switch(self) -> None:
-        """Turn to what was announced, once one of its replicas is ready; until then the old ones go on."""
-        announced = self._announced
-        if announced is None:
-            return
-        named = [self._replicas[instance] for instance in announced.instances if instance in self._replicas]
-        if not any(replica.is_ready for replica in named):
-            return
-        if self._active != announced.version:
-            _log.info("version active", version=announced.version.version, epoch=announced.version.epoch)
-        self._active = announced.version
-        self._serving = named
-        for replica in named:
-            replica.version = announced.version
+    def _announce(self, residents: Residents) -> None:
+        self._groups.announce(residents, self._replicas)
+        self._log_active()
+
+    def _regroup(self) -> None:
+        self._groups.regroup(self._replicas)
+        self._log_active()
+
+    def _log_active(self) -> None:
+        active = self._groups.active
+        if active is not None and active != self._logged:
+            _log.info("version active", version=active.version, epoch=active.epoch)
+        self._logged = active
 
     def _drop(self, replica: Replica, code: str, detail: str) -> list[BatchLost]:
         self._unwatch(replica)
         del self._replicas[replica.instance]
-        self._serving = [other for other in self._serving if other is not replica]
         lost = replica.lose(code, detail)
         replica.close()
-        self._switch()
+        self._regroup()
         return lost
 
     # -- watching ------------------------------------------------------------------------------------------------------
@@ -242,12 +248,11 @@ class ReplicaPool:
 
     def _release_idle(self) -> None:
         """Let go of replicas that no new batch will meet, each as soon as it has nothing in hand."""
-        if len(self._replicas) == len(self._serving) or self._announced is None:
-            return
-        wanted = self._announced.instances
-        for replica in list(self._replicas.values()):
-            if replica not in self._serving and replica.instance not in wanted and not replica.batches_in_hand:
-                self._link.release(replica.instance)
-                self._unwatch(replica)
-                del self._replicas[replica.instance]
-                replica.close()
+        idle = [replica for replica in self._groups.leaving if not replica.batches_in_hand]
+        for replica in idle:
+            self._link.release(replica.instance)
+            self._unwatch(replica)
+            del self._replicas[replica.instance]
+            replica.close()
+        if idle:
+            self._regroup()

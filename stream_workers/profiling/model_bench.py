@@ -70,7 +70,7 @@ class ModelBench:
         if replica is None:
             replica = min((one for one in self.replicas if one.count_free_slots()), key=lambda one: one.batches_in_hand)
         self._serial += 1
-        batch = Batch(self._serial, items, ReleaseReason.FULL)
+        batch = Batch(self._serial, items, ReleaseReason.FULL, self._version)
         batch.submitted_at = now
         replica.submit(batch, now)
         self._watch(replica)

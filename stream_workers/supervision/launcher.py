@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from model_store.size_buckets import plan_buckets
 from schemas.configuration import dump_settings
@@ -15,6 +16,7 @@ from stream_workers.links.messages import (
     FromModel,
     Hello,
     LoadOrder,
+    Serve,
     from_member_decoder,
     from_model_decoder,
 )
@@ -24,6 +26,18 @@ from stream_workers.supervision.model_instance import ModelInstance
 
 MEMBER_MODULE = "stream_workers.member"
 MODEL_MODULE = "stream_workers.pipeline.model_process"
+
+
+class FleetState(Protocol):
+    """What a member is told of its models; see :class:`stream_workers.supervision.model_fleet.ModelFleet`."""
+
+    @property
+    def serving_version(self) -> ServedVersion | None:
+        """The active version, while a process of it is loaded."""
+
+    @property
+    def declared(self) -> Serve | None:
+        """What was last asked for."""
 
 
 class Launcher:
@@ -39,17 +53,16 @@ class Launcher:
         self._cache_dir = str(model_cache_folder(settings).absolute())
         self._limits = settings.limits.model_dump_json().encode()
 
-    def start_member(
-        self, slot: str, slot_number: int, serving: ServedVersion | None = None
-    ) -> ChildProcess[FromMember]:
-        """Give a slot to the spare or to a new process, and tell it who it is.
+    def start_member(self, slot: str, slot_number: int, fleet: FleetState) -> ChildProcess[FromMember]:
+        """Give a slot to the spare or to a new process, and tell it who it is and what its model processes do.
 
         Secrets travel over its channel, not in arguments or environment.
         """
         if self._spare is not None and self._spare.poll() is not None:
             self.end_spare()
         child, self._spare = self._spare or self._start_nameless(), None
-        child.channel.send(Hello(slot, slot_number, dump_settings(self._settings), serving))
+        settings = dump_settings(self._settings)
+        child.channel.send(Hello(slot, slot_number, settings, fleet.serving_version, fleet.declared))
         return child
 
     def keep_spare(self) -> None:

@@ -11,13 +11,14 @@ from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.messages import (
     Attach,
+    Candidate,
     Detach,
     Hello,
     KillInstance,
     Refused,
     Release,
+    Residents,
     Serve,
-    Serving,
     Status,
     ToMember,
     to_member_decoder,
@@ -40,9 +41,12 @@ class MemberLink:
         self.slot_number = hello.slot_number
         self.serving = hello.serving
         """What the slot's model processes serve already, if this member replaces another."""
+        self.declared = hello.declared
+        """What was last asked for in this slot: it holds until `serve` says something else."""
         self.settings: Settings = restore_settings(hello.settings)
         self.refused: list[Refused] = []
-        """Versions that could not be loaded, for the member to count and clear."""
+        """Versions that were wanted and could not be loaded, for the member to count and clear."""
+        self._has_asked = False
         self._early: list[tuple[ToMember, list[int]]] = []
 
     @classmethod
@@ -78,12 +82,16 @@ class MemberLink:
         if not self._channel.has_unsent:  # a supervisor that does not read gets the next one, not all of them
             self._channel.send(Status(ready, list(reasons), metrics))
 
-    def serve(self, version: ServedVersion) -> None:
-        """Ask for a version: loaded beside the one that serves, then switched to. Asking for the same again is free.
+    def serve(self, wanted: Sequence[ServedVersion], candidate: Candidate | None = None) -> None:
+        """Say what is wanted from now on, the main version first; see :class:`stream_workers.links.messages.Serve`.
 
-        The answer is a change of the pool's `active_version()`, or an entry in `refused`.
+        A version that is not loaded is loaded beside those that serve. The answers are changes of the pool's
+        `active_version()`, `resident()` and `residency()`, or an entry in `refused`. Asking again is free.
         """
-        self._channel.send(Serve(version))
+        asked = Serve(list(wanted), candidate)
+        if asked != self.declared or not self._has_asked:
+            self.declared, self._has_asked = asked, True
+            self._channel.send(asked)
 
     # -- the pool ------------------------------------------------------------------------------------------------------
 
@@ -100,11 +108,11 @@ class MemberLink:
         """Send what is queued."""
         self._channel.flush()
 
-    def receive(self) -> list[tuple[Attach | Detach | Serving, list[int]]]:
+    def receive(self) -> list[tuple[Attach | Detach | Residents, list[int]]]:
         """Return what the pool must know. Raises LinkClosedError when the supervisor is gone."""
         messages, self._early = self._early, []
         messages += self._channel.receive()
-        wanted: list[tuple[Attach | Detach | Serving, list[int]]] = []
+        wanted: list[tuple[Attach | Detach | Residents, list[int]]] = []
         for message, descriptors in messages:
             if isinstance(message, Refused):
                 _log.error("version refused", version=message.version.version, reason=message.reason)

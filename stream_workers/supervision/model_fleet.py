@@ -1,46 +1,26 @@
-"""The model processes of one slot: the set that serves, the candidate beside it, and those on their way out.
+"""The model processes of one slot, by version: those that serve, a candidate beside them, and what is kept warm.
 
 They belong to the supervisor and not to the member, so a member that dies finds them warm when it is back, and one of
-them that dies costs no group membership.
+them that dies costs no group membership. Versions never share a process (docs/decisions/0019).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import structlog
 
 from stream_workers.batching.work import ServedVersion
-from stream_workers.links.messages import Detach, FromModel, Loaded, LoadFailed, Refused, Serving
+from stream_workers.links.messages import Detach, FromModel, Loaded, LoadFailed, Refused, Residents, Serve
+from stream_workers.supervision.declaration import Declaration
+from stream_workers.supervision.fleet_options import FleetOptions
 from stream_workers.supervision.model_instance import InstanceState, ModelInstance, Post
-from stream_workers.supervision.restart_policy import RestartPolicy
+from stream_workers.supervision.residency_plan import plan_residency
+from stream_workers.supervision.version_set import VersionSet
 
 FAILED_LOADS = 3
 """Failed loads per instance, none of them a success, after which a first version is given up. The restart policy alone
 would never end slow loads: it forgets what is older than a minute."""
 
 _log = structlog.get_logger("supervision")
-
-
-@dataclass(slots=True)
-class _VersionSet:
-    """The instances that are to serve one version, and when missing ones are started."""
-
-    version: ServedVersion
-    members: set[int] = field(default_factory=set)
-    start_at: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class FleetOptions:
-    """How many model processes serve, how long one may load, and how often one may be restarted within a minute.
-
-    `pinned`: the version is fixed by the settings, so one that can never load is the end of the worker.
-    """
-
-    instances: int
-    load_timeout_seconds: float
-    max_restarts: int
-    pinned: bool = False
 
 
 class ModelFleet:
@@ -53,48 +33,44 @@ class ModelFleet:
         self._start_model = start_model
         self._post = post
         self._has_member = False
-        self._serving: _VersionSet | None = None
-        self._candidate: _VersionSet | None = None
+        self._declaration = Declaration()
+        self._active: ServedVersion | None = None
+        self._sets: dict[str, VersionSet] = {}
+        self._told: Residents | None = None
         self.instances: dict[int, ModelInstance] = {}
-        self.policy = RestartPolicy(options.max_restarts)
-        self._failed_loads = 0
+        self.restarts = 0
+        """Processes that were started in place of one that ended."""
         self.failure: str | None = None
         """Set when the model processes cannot be kept alive: the worker gives up."""
         self.failure_is_permanent = False
         """True when starting the worker again would change nothing."""
 
     def count_loaded(self) -> int:
-        """Model processes that serve or could."""
-        members = self._serving.members if self._serving else set()
-        return sum(self.instances[number].state is InstanceState.LOADED for number in members)
+        """Model processes that serve the active version or, before there is one, could serve what is wanted."""
+        names = [self._active.version] if self._active else [version.version for version in self._declaration.wanted]
+        return sum(len(self._sets[name].loaded(self.instances)) for name in names if name in self._sets)
 
     # -- what the member asks for --------------------------------------------------------------------------------------
 
     @property
     def serving_version(self) -> ServedVersion | None:
-        """The version that serves, once it has been loaded."""
-        return self._serving.version if self._serving is not None and self.count_loaded() else None
+        """The active version, while a process of it is loaded."""
+        return self._active if self._active is not None and self.count_loaded() else None
 
-    def request(self, version: ServedVersion, now: float) -> None:
-        """Serve this version from now on; at once when only the epoch is new, else after a second set is loaded."""
-        candidate, serving = self._candidate, self._serving
-        if candidate is not None and _same(candidate.version, version):
-            candidate.version = version
-            return
-        self._drop_candidate()
-        if serving is not None and _same(serving.version, version):
-            serving.version = version
-            self._announce()
-            return
-        _log.info("loading", version=version.version, epoch=version.epoch, instances=self._options.instances)
-        self._failed_loads = 0
-        self._candidate = _VersionSet(version, start_at=[now] * self._options.instances)
-        self._start_due(self._candidate, now)
+    @property
+    def declared(self) -> Serve | None:
+        """What was last asked for."""
+        return self._declaration.last
+
+    def declare(self, serve: Serve, now: float) -> None:
+        """Bring about what is wanted: load what is missing, promote what is there, let go of what is neither."""
+        self._declaration.take(serve)
+        self._settle(now)
 
     def release(self, number: int, now: float) -> None:
-        """The member is done with this instance. One that serves is never released."""
+        """The member is done with this instance. One of a version that is kept is never released."""
         instance = self.instances.get(number)
-        if instance is not None and not (self._serving and number in self._serving.members):
+        if instance is not None and self._set_of(instance) is None:
             instance.end(now)
 
     def kill(self, number: int, code: str) -> None:
@@ -107,17 +83,16 @@ class ModelFleet:
     # -- the member itself ---------------------------------------------------------------------------------------------
 
     def meet_member(self) -> None:
-        """A new member is there: hand it everything that serves."""
-        self._has_member = True
-        self._hand_over(self._serving_instances())
+        """A new member is there: hand it everything that is loaded."""
+        self._has_member, self._told = True, None
+        self._announce()
 
     def lose_member(self, now: float) -> None:
         """The member is gone: nobody will ever release what is on its way out."""
         self._has_member = False
-        wanted = set().union(*(versions.members for versions in (self._serving, self._candidate) if versions))
-        for number, instance in self.instances.items():
+        for instance in self.instances.values():
             instance.is_attached = False
-            if number not in wanted and instance.state is InstanceState.LOADED:
+            if instance.state is InstanceState.LOADED and self._set_of(instance) is None:
                 instance.end(now)
 
     # -- what happens to instances -------------------------------------------------------------------------------------
@@ -127,133 +102,198 @@ class ModelFleet:
         if instance.state is not InstanceState.LOADING:
             return
         if isinstance(message, Loaded):
-            _log.info("loaded", instance=instance.number, seconds=round(message.load_seconds, 2), warmed=message.warmed)
-            instance.state = InstanceState.LOADED
-            self._on_loaded(instance, now)
-        else:
-            self._on_load_failed(instance, message, now)
+            # It may have taken more since the last look. How long it took does not matter any more.
+            excess = self._options.limits.find_memory_excess(instance)
+            if excess is None:
+                self._on_loaded(instance, message, now)
+                return
+            message = excess
+        self._on_load_failed(instance, message, now)
 
     def on_exit(self, instance: ModelInstance, return_code: int, now: float) -> None:
         """A model process has ended."""
-        del self.instances[instance.number]
         reason = instance.explain(return_code)
         if instance.is_attached:
             self._post(Detach(instance.number, reason.code, reason.detail), ())
-        if instance.state is not InstanceState.ENDING:
+        state, instance.state = instance.state, InstanceState.ENDING
+        if state is not InstanceState.ENDING:
             _log.warning("model process ended", instance=instance.number, code=reason.code, detail=reason.detail)
-            loading = instance.state is InstanceState.LOADING
-            self._replace(instance, f"while loading: {reason.detail}" if loading else reason.detail, now)
+        if state is InstanceState.LOADING:
+            failed = LoadFailed("its process ended while loading", reason.detail, permanent=False)
+            self._meet_failure(instance, failed, now, hopeless=False)
+        elif state is InstanceState.LOADED:
+            self._replace(instance, reason.detail, now)
+        del self.instances[instance.number]
         instance.discard()
+        self._settle(now)
 
     def tick(self, now: float) -> None:
-        """Start what is due, and end what takes too long."""
-        for versions in (self._serving, self._candidate):
-            if versions is not None:
-                self._start_due(versions, now)
+        """Start what is due, let go of what has been warm for long enough, and end what takes too long or too much."""
         for instance in list(self.instances.values()):
             instance.press(now)
-            limit = self._options.load_timeout_seconds
-            if instance.state is InstanceState.LOADING and now - instance.started_at > limit:
-                failed = LoadFailed("TimeoutError", f"not loaded within {limit:g} s", permanent=False)
-                self._on_load_failed(instance, failed, now)
+            if instance.state is InstanceState.LOADING:
+                excess = self._options.limits.find_excess(instance, now)
+                if excess is not None:
+                    self._on_load_failed(instance, excess, now)
+        self._settle(now)
 
-    def end_all(self, now: float) -> None:
-        """End every model process: the worker stops."""
-        self._serving = self._candidate = None
+    def kill_all(self) -> None:
+        """Kill every model process; none is started any more. The worker stops."""
+        self._sets.clear()
+        self._declaration, self._active = Declaration(), None
         for instance in self.instances.values():
-            if instance.state is InstanceState.LOADED:
-                instance.end(now)
-            else:
+            instance.kill(None)
+
+    # -- versions ------------------------------------------------------------------------------------------------------
+
+    def _settle(self, now: float) -> None:
+        """Make what is held agree with what is wanted, and say so."""
+        self._turn()
+        needs = self._declaration.needs(self._active, now)
+        for name, versions in self._sets.items():
+            if needs.covers(name):
+                versions.warm_since = None
+        held = [versions.describe(self.instances) for versions in self._sets.values()]
+        plan = plan_residency(needs, held, self._options.keep_warm_seconds, now)
+        for name in plan.let_go:
+            self._let_go(name, now)
+        for name in plan.cool:
+            self._sets[name].warm_since = now
+        for name in plan.load:
+            self._load(name, now)
+        self._start_due(now)
+        self._announce()
+
+    def _turn(self) -> None:
+        """Make the main version the active one: the first as soon as one process has it, a later one when all have."""
+        for at, version in enumerate(self._declaration.wanted):
+            versions = self._sets.get(version.version)
+            is_able = versions is not None and versions.is_whole(self.instances)
+            if versions is not None and self._active is None:
+                is_able = bool(versions.loaded(self.instances))
+            if versions is not None and is_able:
+                versions.has_served = True
+            is_active = self._active is not None and self._active.version == version.version
+            if at == 0 and (is_able or is_active):
+                self._active = version
+
+    def _load(self, name: str, now: float) -> None:
+        options = self._options
+        version = self._declaration.find(name) or ServedVersion(options.model, name, 0)
+        _log.info("loading", version=name, epoch=version.epoch, instances=options.instances)
+        self._sets[name] = VersionSet(version, options.instances, options.max_restarts, now)
+
+    def _let_go(self, name: str, now: float) -> None:
+        """What is attached is ended when the member releases it, after its last batch."""
+        _log.info("letting go", version=name)
+        for number in self._sets.pop(name).members:
+            instance = self.instances[number]
+            if instance.state is InstanceState.LOADING:
                 instance.kill(None)
+            elif not instance.is_attached and instance.state is InstanceState.LOADED:
+                instance.end(now)
 
-    # -- small parts ---------------------------------------------------------------------------------------------------
+    def _start_due(self, now: float) -> None:
+        for versions in self._sets.values():
+            if not versions.has_begun and any(self._set_of(one) is None for one in self.instances.values()):
+                continue  # a version that was let go for it still has its memory
+            for _ in range(versions.take_due(now)):
+                try:
+                    instance = self._start_model(versions.version, now)
+                except OSError as error:
+                    _log.error("model process not started", reason=error.strerror)
+                    versions.start_at.append(now + 1.0)
+                    continue
+                self.instances[instance.number] = instance
+                versions.members.add(instance.number)
 
-    def _start_due(self, versions: _VersionSet, now: float) -> None:
-        due = [at for at in versions.start_at if at <= now]
-        versions.start_at = [at for at in versions.start_at if at > now]
-        for _ in due:
-            try:
-                instance = self._start_model(versions.version, now)
-            except OSError as error:
-                _log.error("model process not started", reason=error.strerror)
-                versions.start_at.append(now + 1.0)
-                continue
-            self.instances[instance.number] = instance
-            versions.members.add(instance.number)
-
-    def _on_loaded(self, instance: ModelInstance, now: float) -> None:
-        candidate, self._failed_loads = self._candidate, 0
-        if candidate is None or instance.number not in candidate.members:
-            self._hand_over([instance])
-            return
-        everyone = [self.instances[number] for number in candidate.members]
-        all_loaded = not candidate.start_at and all(one.state is InstanceState.LOADED for one in everyone)
-        # The first model serves as soon as one instance has it; a switch waits for all, to lose no capacity.
-        if self._serving is None or all_loaded:
-            retired, self._serving, self._candidate = self._serving, candidate, None
-            self._hand_over(everyone)
-            for number in retired.members if retired else ():
-                if self.instances[number].state is InstanceState.LOADING:
-                    self.instances[number].kill(None)
-                elif not self.instances[number].is_attached:
-                    self.instances[number].end(now)
-
-    def _hand_over(self, instances: list[ModelInstance]) -> None:
-        if self._has_member and self._serving is not None:
-            self._announce()  # first, so that the member never holds an instance that nothing has named yet
-            for instance in instances:
-                if instance.state is InstanceState.LOADED and not instance.is_attached:
-                    instance.attach(self._serving.version, self._post)
+    # -- telling the member --------------------------------------------------------------------------------------------
 
     def _announce(self) -> None:
-        if self._serving is not None:
-            numbers = [instance.number for instance in self._serving_instances()]
-            self._post(Serving(self._serving.version, numbers), ())
+        """Say what is loaded, when that is news, and attach what is not yet."""
+        if not self._has_member:
+            return
+        sets = [versions.announce(self.instances) for versions in self._sets.values()]
+        preparation = self._declaration.preparation({one.version for one in sets if one.is_whole})
+        residents = Residents(self._active, sets, preparation, self._declaration.reasons)
+        if residents != self._told:
+            self._told = residents
+            self._post(residents, ())  # first, so that the member never holds an instance that nothing has named yet
+        for versions in self._sets.values():
+            for instance in versions.loaded(self.instances):
+                if not instance.is_attached:
+                    instance.attach(versions.version, self._post)
 
-    def _serving_instances(self) -> list[ModelInstance]:
-        members = sorted(self._serving.members) if self._serving else []
-        return [self.instances[number] for number in members if self.instances[number].state is InstanceState.LOADED]
+    # -- successes and failures ----------------------------------------------------------------------------------------
+
+    def _on_loaded(self, instance: ModelInstance, loaded: Loaded, now: float) -> None:
+        _log.info("loaded", instance=instance.number, seconds=round(loaded.load_seconds, 2), warmed=loaded.warmed)
+        instance.state = InstanceState.LOADED
+        versions = self._set_of(instance)
+        if versions is not None:
+            versions.failed_loads = 0
+            if versions.is_whole(self.instances):
+                versions.was_whole = True
+                self._declaration.succeed(versions.name)
+        self._settle(now)
 
     def _on_load_failed(self, instance: ModelInstance, failed: LoadFailed, now: float) -> None:
         instance.kill(None)
+        versions = self._set_of(instance)
+        if versions is not None:
+            versions.failed_loads += 1
+            hopeless = failed.permanent or versions.failed_loads >= FAILED_LOADS * self._options.instances
+            self._meet_failure(instance, failed, now, hopeless=hopeless)
+            self._settle(now)
+
+    def _meet_failure(self, instance: ModelInstance, failed: LoadFailed, now: float, *, hopeless: bool) -> None:
+        """Try again where there is nothing else, or where it has loaded before; else do without."""
+        versions = self._set_of(instance)
+        if versions is None:
+            return
         reason = f"{failed.error_class}: {failed.message}"
-        _log.error("load failed", version=instance.version.version, reason=reason)
-        self._failed_loads += 1
-        hopeless = self._failed_loads >= FAILED_LOADS * self._options.instances
-        if (failed.permanent or hopeless) and self._serving is None:
-            if self._options.pinned:
-                self.failure, self.failure_is_permanent = reason, failed.permanent
-            self._refuse(reason)
-        else:
+        _log.error("load failed", version=versions.name, reason=reason)
+        is_all = self._is_all_there_is(versions)
+        if versions.was_whole or (is_all and (self._active is not None or not hopeless)):
             self._replace(instance, reason, now)
+            return
+        if is_all and self._options.pinned:
+            self.failure, self.failure_is_permanent = reason, failed.permanent
+        self._give_up(versions, reason, now, permanent=failed.permanent)
 
     def _replace(self, instance: ModelInstance, reason: str, now: float) -> None:
-        """Start another one in its place; a candidate beside a version that serves is refused instead."""
-        for versions in (self._serving, self._candidate):
-            if versions is None or instance.number not in versions.members:
-                continue
-            versions.members.discard(instance.number)
-            if versions is self._candidate and self._serving is not None:
-                self._refuse(reason)
-                return
-            wait = self.policy.wait_before_restart(now, was_useful=instance.was_useful)
-            if wait is None:
-                self.failure = f"model processes end again and again, last: {reason}"
-                return
+        """Start another one in its place, unless they end again and again."""
+        versions = self._set_of(instance)
+        if versions is None:
+            return
+        versions.members.discard(instance.number)
+        wait = versions.policy.wait_before_restart(now, was_useful=instance.was_useful)
+        if wait is not None:
+            self.restarts += 1
             versions.start_at.append(now + wait)
-            self._start_due(versions, now)
+        elif self._is_all_there_is(versions):
+            self.failure = f"model processes end again and again, last: {reason}"
+        else:
+            self._give_up(versions, f"its processes end again and again, last: {reason}", now, permanent=False)
 
-    def _refuse(self, reason: str) -> None:
-        if self._candidate is not None:
-            self._post(Refused(self._candidate.version, reason), ())
-            self._drop_candidate()
+    def _give_up(self, versions: VersionSet, reason: str, now: float, *, permanent: bool) -> None:
+        """Do without this version; what serves goes on untouched."""
+        wanted = self._declaration.find(versions.name)
+        if versions.name in self._declaration.candidates:
+            self._declaration.refusal = reason
+        if wanted is not None:
+            self._declaration.fail(wanted, reason, now, permanent=permanent)
+            self._post(Refused(wanted, reason), ())
+        self._let_go(versions.name, now)
 
-    def _drop_candidate(self) -> None:
-        candidate, self._candidate = self._candidate, None
-        for number in candidate.members if candidate else ():
-            if number in self.instances:
-                self.instances[number].kill(None)
+    # -- small parts ---------------------------------------------------------------------------------------------------
 
+    def _set_of(self, instance: ModelInstance) -> VersionSet | None:
+        versions = self._sets.get(instance.version.version)
+        return versions if versions is not None and instance.number in versions.members else None
 
-def _same(one: ServedVersion, other: ServedVersion) -> bool:
-    return (one.model, one.version) == (other.model, other.version)
+    def _is_all_there_is(self, versions: VersionSet) -> bool:
+        """True when nothing else could serve: it does already, or nothing does and it is wanted."""
+        if self._active is None:
+            return self._declaration.find(versions.name) is not None
+        return self._active.version == versions.name

@@ -10,6 +10,7 @@ from stream_workers.links.input_ring import InputRing
 from stream_workers.links.messages import Attach, FromModel, LoadOrder, Message, OpenSession
 from stream_workers.supervision.child_process import ChildProcess
 from stream_workers.supervision.exit_reason import ExitReason, count_out_of_memory_kills, explain_exit
+from stream_workers.supervision.load_limits import read_peak_bytes
 
 Post = Callable[[Message, Sequence[int]], None]
 """Sends a message with descriptors, which it takes over, to the slot's member."""
@@ -82,6 +83,10 @@ class ModelInstance:
         if self._end_at is not None and now >= self._end_at:
             self._end_at = None
             self.child.kill()
+
+    def read_peak_bytes(self) -> int | None:
+        """Return the most memory that it has had at once; None where the system does not say."""
+        return read_peak_bytes(self.child.pid)
 
     def explain(self, return_code: int) -> ExitReason:
         """Say why it ended."""

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import structlog
 
-from schemas.settings import Settings, instances_per_member
+from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import ControlChannel
 from stream_workers.links.messages import FromMember, FromModel, Message, Release, Serve, Status
 from stream_workers.supervision.carried_metrics import CarriedMetrics
 from stream_workers.supervision.child_process import ChildProcess
+from stream_workers.supervision.fleet_options import FleetOptions
 from stream_workers.supervision.health import SlotHealth
 from stream_workers.supervision.launcher import Launcher
-from stream_workers.supervision.model_fleet import FleetOptions, ModelFleet
+from stream_workers.supervision.model_fleet import ModelFleet
 from stream_workers.supervision.restart_policy import RestartPolicy
 
 HUNG_SECONDS = 30.0
@@ -55,13 +56,7 @@ class Slot:
         self.member: ChildProcess[FromMember] | None = None
         self.failure: Failure | None = None
         self.policy = RestartPolicy(settings.worker.max_restarts)
-        options = FleetOptions(
-            instances=instances_per_member(settings),
-            load_timeout_seconds=settings.model.load_timeout_seconds,
-            max_restarts=settings.worker.max_restarts,
-            pinned=settings.model.version is not None,
-        )
-        self.fleet = ModelFleet(options, launcher.start_model, self._post)
+        self.fleet = ModelFleet(FleetOptions.of(settings), launcher.start_model, self._post)
         self._number = number
         self._settings = settings
         self._launcher = launcher
@@ -78,7 +73,7 @@ class Slot:
         """Start the member, and beside it the model if the settings fix its version; else the member will say which."""
         model = self._settings.model
         if model.version is not None:
-            self.fleet.request(ServedVersion(model.name, model.version, 0), now)
+            self.fleet.declare(Serve([ServedVersion(model.name, model.version, 0)]), now)
         self._start_member(now)
 
     def receive(self, now: float) -> None:
@@ -135,8 +130,8 @@ class Slot:
         if self.member is not None:
             self.member.reap()
             self.member = None
+        self.fleet.kill_all()
         for instance in list(self.fleet.instances.values()):
-            instance.kill(None)
             self.fleet.on_exit(instance, instance.child.reap(), now)
 
     def health(self) -> SlotHealth:
@@ -147,7 +142,7 @@ class Slot:
             heard_at=self._heard_at,
             models_loaded=self.fleet.count_loaded(),
             member_restarts=self.policy.restarts,
-            model_restarts=self.fleet.policy.restarts,
+            model_restarts=self.fleet.restarts,
             metrics=self._metrics.text(),
         )
 
@@ -156,7 +151,7 @@ class Slot:
     def _start_member(self, now: float) -> None:
         self._start_at, self._heard_at, self._status, self._ready_since = None, now, None, None
         try:
-            self.member = self._launcher.start_member(self.name, self._number, self.fleet.serving_version)
+            self.member = self._launcher.start_member(self.name, self._number, self.fleet)
         except OSError as error:
             _log.error("member not started", slot=self.name, reason=error.strerror)
             self._start_at = now + 1.0
@@ -173,7 +168,7 @@ class Slot:
             elif self._ready_since is None:
                 self._ready_since = now
         elif isinstance(message, Serve):
-            self.fleet.request(message.version, now)
+            self.fleet.declare(message, now)
         elif isinstance(message, Release):
             self.fleet.release(message.instance, now)
         else:

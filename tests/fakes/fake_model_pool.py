@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 from schemas.records import Stage
 from stream_workers.batching.work import Batch, RunMode, ServedVersion, WorkItem
-from stream_workers.pipeline.contract import BatchAnswered, BatchLost, BatchOutcome, BatchRaised, RecordRefused
+from stream_workers.pipeline.contract import (
+    BatchAnswered,
+    BatchLost,
+    BatchOutcome,
+    BatchRaised,
+    RecordRefused,
+    Residency,
+)
 
 VERSION = ServedVersion("m", "v1", 1)
 
@@ -15,6 +22,9 @@ class FakeModelPool:
     def __init__(self, slots: int = 2) -> None:
         self.slots = slots
         self.urgent_slots = 0
+        self.active = VERSION
+        self.missing: set[str] = set()
+        """Names of versions that are not loaded."""
         self.holds = False
         self.raises: Callable[[WorkItem], bool] = lambda _: False
         self.kills: Callable[[WorkItem], bool] = lambda _: False
@@ -23,19 +33,29 @@ class FakeModelPool:
         self.deaths = 0
         self._inside: list[Batch] = []
 
-    def count_free_slots(self, priority: int = 0) -> int:
+    def count_free_slots(self, priority: int = 0, version: ServedVersion | None = None) -> int:
+        if version is not None and version.version in self.missing:
+            return 0
         return self.slots + (self.urgent_slots if priority == 0 else 0) - len(self._inside)
 
-    def has_idle_instance(self) -> bool:
+    def has_idle_instance(self, version: ServedVersion | None = None) -> bool:
+        del version
         return not self._inside
 
-    def has_instances(self) -> bool:
-        return True
+    def has_instances(self, version: ServedVersion | None = None) -> bool:
+        return version is None or version.version not in self.missing
 
     def active_version(self) -> ServedVersion | None:
-        return VERSION
+        return self.active
 
-    def answer_identity(self) -> bytes:
+    def resident(self) -> frozenset[str]:
+        return frozenset({self.active.version} - self.missing)
+
+    def residency(self) -> Residency:
+        return Residency(tuple(self.resident()))
+
+    def answer_identity(self, version: ServedVersion | None = None) -> bytes:
+        del version
         return b"i" * 32
 
     def submit(self, batch: Batch, now: float) -> None:
@@ -62,8 +82,8 @@ class FakeModelPool:
             alone = batch.mode is RunMode.ISOLATED
             return self._lost(batch, suspect=True, answered=killer if alone else 0, culprit=killer if alone else None)
         if any(self.raises(item) for item in batch.items):
-            return BatchRaised(batch, Stage.MODEL, "RuntimeError", "boom", VERSION)
-        return BatchAnswered(batch, [self._answer(item) for item in batch.items], VERSION, 1.0)
+            return BatchRaised(batch, Stage.MODEL, "RuntimeError", "boom", batch.version)
+        return BatchAnswered(batch, [self._answer(item) for item in batch.items], batch.version, 1.0)
 
     def _answer(self, item: WorkItem) -> bytes | RecordRefused:
         if self.refuses(item):
@@ -72,4 +92,4 @@ class FakeModelPool:
 
     def _lost(self, batch: Batch, *, suspect: bool, answered: int = 0, culprit: int | None = None) -> BatchLost:
         outcomes = [self._answer(item) for item in batch.items[:answered]]
-        return BatchLost(batch, outcomes, suspect, culprit, "model_crashed", "signal 11", VERSION)
+        return BatchLost(batch, outcomes, suspect, culprit, "model_crashed", "signal 11", batch.version)

@@ -3,14 +3,16 @@
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schemas.configuration import dump_settings
-from schemas.settings import Settings, instances_per_member
+from schemas.settings import Settings
 from stream_workers.batching.work import Batch, ReleaseReason, RunMode, ServedVersion
 from stream_workers.links.control_channel import ControlChannel, make_pair
 from stream_workers.links.messages import (
+    Candidate,
     FromMember,
     Hello,
     KillInstance,
@@ -23,9 +25,10 @@ from stream_workers.links.messages import (
 )
 from stream_workers.pipeline.contract import BatchOutcome
 from stream_workers.pipeline.replica_pool import ReplicaPool
+from stream_workers.supervision.fleet_options import FleetOptions
 from stream_workers.supervision.launcher import Launcher
 from stream_workers.supervision.member_link import MemberLink
-from stream_workers.supervision.model_fleet import FleetOptions, ModelFleet
+from stream_workers.supervision.model_fleet import ModelFleet
 from tests.fakes.json_records import item
 from tests.models.store_builder import CLASSES
 
@@ -57,9 +60,7 @@ class LocalFleet:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.fleet = ModelFleet(
-            FleetOptions(
-                instances_per_member(settings), settings.model.load_timeout_seconds, settings.worker.max_restarts
-            ),
+            replace(FleetOptions.of(settings), pinned=False),
             Launcher(settings, child_environment()).start_model,
             self._post,
         )
@@ -79,9 +80,9 @@ class LocalFleet:
         self.pool = ReplicaPool(self.link, self.settings, time.monotonic)
         self.fleet.meet_member()
 
-    def serve(self, version: str = "v1", epoch: int = 1) -> None:
+    def serve(self, version: str = "v1", epoch: int = 1, candidate: Candidate | None = None) -> None:
         """Ask for a version, as a member does."""
-        self.link.serve(ServedVersion("test", version, epoch))
+        self.link.serve([ServedVersion("test", version, epoch)], candidate)
 
     def pump(self, seconds: float = 0.02) -> list[BatchOutcome]:
         """One turn of the supervisor and of the member."""
@@ -112,11 +113,15 @@ class LocalFleet:
         """Wait until a batch can be submitted."""
         self.pump_until(lambda: self.pool.count_free_slots() > 0)
 
-    def submit(self, payloads: Sequence[Any], mode: RunMode = RunMode.TOGETHER) -> Batch:
-        """Submit a batch of these payloads."""
+    def submit(
+        self, payloads: Sequence[Any], mode: RunMode = RunMode.TOGETHER, version: ServedVersion | None = None
+    ) -> Batch:
+        """Submit a batch of these payloads, by default to the active version."""
         self._serial += 1
         items = [item(number, payload) for number, payload in enumerate(payloads)]
-        batch = Batch(self._serial, items, ReleaseReason.FULL, mode)
+        met = version or self.pool.active_version()
+        assert met is not None
+        batch = Batch(self._serial, items, ReleaseReason.FULL, met, mode)
         self.pool.submit(batch, time.monotonic())
         return batch
 
@@ -135,8 +140,8 @@ class LocalFleet:
     def close(self) -> None:
         """End every process."""
         now = time.monotonic()
+        self.fleet.kill_all()
         for instance in list(self.fleet.instances.values()):
-            instance.kill(None)
             self.fleet.on_exit(instance, instance.child.reap(), now)
         self._leave()
 
@@ -155,7 +160,7 @@ class LocalFleet:
 
     def _take(self, message: FromMember, now: float) -> None:
         if isinstance(message, Serve):
-            self.fleet.request(message.version, now)
+            self.fleet.declare(message, now)
         elif isinstance(message, Release):
             self.fleet.release(message.instance, now)
         elif isinstance(message, KillInstance):

@@ -30,6 +30,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         model={
             "batch_timeout_seconds": TIMEOUT_SECONDS,
             "load_timeout_seconds": 20,
+            "keep_warm_seconds": 0,
             "decode_threads": request.param,
         },
         batching={"slots": 3},

@@ -108,7 +108,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenWorker]:
     tmp_path = tmp_path_factory.mktemp("worker")
     publish(tmp_path / "store")
     publish(tmp_path / "store", "v2", marker=True)
-    driven = DrivenWorker(tmp_path)
+    driven = DrivenWorker(tmp_path, model={"keep_warm_seconds": 0})
     wait_until(driven.is_ready)
     yield driven
     driven.close()

@@ -31,9 +31,10 @@ class DrivenMember:
     def step(self) -> None:
         self._obey()
         now = time.monotonic()
-        if self._pool.count_free_slots() and not self.should_stop:
+        active = self._pool.active_version()
+        if active is not None and self._pool.count_free_slots() and not self.should_stop:
             self._counts["submitted"] += 1
-            batch = Batch(self._counts["submitted"], [item(0, {"x": 1})], ReleaseReason.FULL)
+            batch = Batch(self._counts["submitted"], [item(0, {"x": 1})], ReleaseReason.FULL, active)
             self._pool.submit(batch, now)
         for outcome in self._pool.collect(0.02, now):
             right = isinstance(outcome, BatchAnswered) and list(outcome.outcomes) == [b"3.0"]
@@ -49,7 +50,7 @@ class DrivenMember:
         self._done = command
         verb, *arguments = command.split()
         if verb == "serve":
-            self._link.serve(ServedVersion("test", arguments[0], int(arguments[1])))
+            self._link.serve([ServedVersion("test", arguments[0], int(arguments[1]))])
         elif verb == "hang":
             time.sleep(3600)
         elif verb == "exit":

@@ -35,6 +35,8 @@ class Obedient(InferenceModel):
             raise RuntimeError("this version never loads")
         if self.context.options.get("die"):
             os._exit(9)
+        # Touched, so that it is memory and not only a promise of it.
+        self._ballast = np.ones(int(self.context.options.get("ballast_bytes", 0)), dtype=np.uint8)
         print("a model may print what it likes", flush=True)
         return torch.nn.Linear(1, 1)
 

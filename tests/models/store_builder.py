@@ -8,6 +8,7 @@ import torch
 from model_store.publishing import VersionDraft, publish_state
 from model_store.store import ModelStore
 from model_store.torch_loader import save_state
+from schemas.golden import GoldenSample
 
 CLASSES = {
     "obedient": "tests.models.obedient:Obedient",
@@ -19,7 +20,9 @@ CLASSES = {
 STATE = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
 
 
-def publish(root: Path, version: str = "v1", model_class: str = "obedient", **options: Any) -> None:
+def publish(
+    root: Path, version: str = "v1", model_class: str = "obedient", golden: GoldenSample | None = None, **options: Any
+) -> None:
     """Publish a version of the model `test`, whose weights compute `2x + 1`."""
-    draft = VersionDraft(name="test", version=version, model_class=model_class, options=options)
+    draft = VersionDraft(name="test", version=version, model_class=model_class, options=options, golden=golden)
     publish_state(ModelStore(root), draft, STATE, save_state)

@@ -16,6 +16,7 @@ from model_store.store import ModelStore
 from model_store.torch_loader import save_state
 from model_store.weight_file import check_weight_file
 from schemas.errors import ManifestError, ModelStoreError, UnsafeFileError, VersionNotFoundError
+from schemas.golden import GoldenSample
 from schemas.manifest import WEIGHTS_FILE
 from tests.unit.model_store.builders import CANARY_PICKLE, SOUND_WEIGHTS, safetensors, tensor
 
@@ -144,3 +145,15 @@ def test_a_full_disk_is_a_typed_error_and_leaves_nothing(store: ModelStore) -> N
     with pytest.raises(ModelStoreError, match="No space left"):
         publish_with(store, DRAFT, fill)
     assert list(store.root.iterdir()) == []
+
+
+def test_a_golden_sample_is_part_of_the_version(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(SOUND_WEIGHTS)
+    store = ModelStore(tmp_path / "store")
+    for version, golden in [
+        ("v1", GoldenSample(payload={"x": 1}, answer=[0.5, None], tolerance=0.01)),
+        ("v2", GoldenSample(payload_base64="/9g=", content_type="image/jpeg", answer={"label": "cat"})),
+    ]:
+        publish_file(store, VersionDraft("m", version, "some-class", golden=golden), weights)
+        assert store.resolve("m", version).manifest.golden == golden

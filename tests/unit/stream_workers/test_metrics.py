@@ -30,7 +30,7 @@ def test_outcomes_are_counted_by_kind_and_lane() -> None:
 
 def test_a_batch_tells_why_it_left_how_full_it_was_and_what_was_padding() -> None:
     metrics = WorkerMetrics(new_registry())
-    batch = Batch(1, [item(0, cost=1.0), item(1, cost=3.0)], ReleaseReason.COST, priority=1)
+    batch = Batch(1, [item(0, cost=1.0), item(1, cost=3.0)], ReleaseReason.COST, VERSION, priority=1)
     metrics.batching.note_batch(batch, 0.5)
     metrics.batching.note_answered(BatchAnswered(batch, [], VERSION, 30.0, (10.0, 15.0, 5.0), padded=3))
     text = metrics.exposition()

@@ -67,7 +67,7 @@ class Rig:
             live_streams=LiveStreams() if overload == "drop_oldest" else None,
             clock=self.clock,
             wall_clock=lambda: self.now,
-            report=lambda _: None,
+            report=lambda *_: None,
             batch_span=lambda *_: (3, 5),
             listener=lambda worker: PartitionLifecycle(self.parts, worker),
             commits_offsets=at_least_once,

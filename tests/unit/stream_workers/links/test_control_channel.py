@@ -84,9 +84,9 @@ def test_a_peer_that_does_not_read_blocks_nobody_and_loses_nothing(pair: Pair) -
 
 def test_the_end_of_the_peer_is_told_after_its_last_words(pair: Pair) -> None:
     supervisor, member = pair
-    member.send(Serve(VERSION))
+    member.send(Serve([VERSION]))
     member.close()
-    assert supervisor.receive() == [(Serve(VERSION), [])]
+    assert supervisor.receive() == [(Serve([VERSION]), [])]
     with pytest.raises(LinkClosedError):
         supervisor.receive()
     supervisor.send(Detach(1, "", ""))  # no error: receive says it

@@ -2,12 +2,23 @@
 
 import os
 import socket
+from collections.abc import Sequence
 
 from schemas.settings import ModelSettings, Settings, TopicSettings, urgent_slots
 from stream_workers.batching.work import Batch, ReleaseReason, ServedVersion
 from stream_workers.links.framing import MAX_DATA_BYTES, FrameReader, frame
 from stream_workers.links.input_ring import PAGE_BYTES, InputRing, create_ring
-from stream_workers.links.messages import Attach, Message, Ready, Run, Serving, decode, encode, run_decoder
+from stream_workers.links.messages import (
+    Attach,
+    Message,
+    Ready,
+    Residents,
+    ResidentSet,
+    Run,
+    decode,
+    encode,
+    run_decoder,
+)
 from stream_workers.pipeline.contract import BatchOutcome
 from stream_workers.pipeline.replica_pool import PoolMessage, ReplicaPool
 from tests.fakes.json_records import item
@@ -78,11 +89,24 @@ class Stage:
         self.pool = ReplicaPool(self.link, settings, lambda: self.now)
         self.models: list[PlayedModel] = []
 
-    def serve(self, version: ServedVersion, count: int = 1, identity: bytes = b"") -> list[PlayedModel]:
-        """Attach so many ready model processes and let the pool turn to them."""
+    def announce(self, active: ServedVersion | None, *models: PlayedModel) -> None:
+        """Say which of the processes are resident."""
+        names = dict.fromkeys(model.version.version for model in models)
+        groups = {name: [one.instance for one in models if one.version.version == name] for name in names}
+        self.link.send(Residents(active, [ResidentSet(name, group, True) for name, group in groups.items()]))
+
+    def load(self, version: ServedVersion, count: int = 1) -> list[PlayedModel]:
+        """Make so many model processes; they have said nothing yet."""
         fresh = [PlayedModel(len(self.models) + number + 1, version, self._slots) for number in range(count)]
         self.models += fresh
-        self.link.send(Serving(version, [model.instance for model in fresh]))
+        return fresh
+
+    def serve(
+        self, version: ServedVersion, count: int = 1, identity: bytes = b"", beside: Sequence[PlayedModel] = ()
+    ) -> list[PlayedModel]:
+        """Attach so many ready model processes and let the pool turn to them; `beside` stay resident."""
+        fresh = self.load(version, count)
+        self.announce(version, *beside, *fresh)
         for model in fresh:
             self.link.send(*model.attach)
         self.collect()
@@ -94,8 +118,9 @@ class Stage:
     def collect(self) -> list[BatchOutcome]:
         return [*self.pool.collect(0.0, self.now), *self.pool.collect(0.0, self.now)]
 
-    def submit(self, number: int, records: int = 2, priority: int = 0) -> Batch:
+    def submit(self, number: int, records: int = 2, priority: int = 0, version: ServedVersion | None = None) -> Batch:
         items = [item(index, {"x": index}) for index in range(records)]
-        batch = Batch(number, items, ReleaseReason.FULL, priority=priority)
+        met = version or self.pool.active_version() or ServedVersion("m", "none", 0)
+        batch = Batch(number, items, ReleaseReason.FULL, met, priority=priority)
         self.pool.submit(batch, self.now)
         return batch

@@ -6,9 +6,9 @@ import pytest
 
 from schemas.settings import TopicSettings
 from stream_workers.batching.work import ServedVersion
-from stream_workers.links.messages import Detach, Done, Message, Raised, Ready, RecordDone, Serving
+from stream_workers.links.messages import Detach, Done, Message, Raised, Ready, RecordDone
 from stream_workers.pipeline.contract import BatchAnswered, BatchLost, BatchRaised
-from tests.unit.stream_workers.pipeline.pool_stage import PlayedModel, Stage
+from tests.unit.stream_workers.pipeline.pool_stage import Stage
 
 V1, V2 = ServedVersion("m", "v1", 1), ServedVersion("m", "v2", 2)
 
@@ -24,13 +24,12 @@ def stage() -> Iterator[Stage]:
 
 
 def test_no_batch_is_possible_before_a_model_process_is_ready(stage: Stage) -> None:
-    model = PlayedModel(1, V1)
-    stage.models.append(model)
-    stage.link.send(Serving(V1, [1]))
+    (model,) = stage.load(V1)
+    stage.announce(V1, model)
     stage.link.send(*model.attach)
     stage.collect()
     assert (stage.pool.has_instances(), stage.pool.count_free_slots(), stage.pool.active_version()) == (False, 0, None)
-    with pytest.raises(ValueError, match="no slot is free"):
+    with pytest.raises(ValueError, match="no slot of version none is free"):
         stage.submit(1)
     model.say(Ready(V1))
     stage.collect()
@@ -72,7 +71,7 @@ def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
     stage.submit(1, priority=1)
     stage.submit(2, priority=1)
     assert (stage.pool.count_free_slots(1), stage.pool.count_free_slots(0)) == (0, 2)
-    with pytest.raises(ValueError, match="no slot is free"):
+    with pytest.raises(ValueError, match="no slot of version v1 is free"):
         stage.submit(3, priority=1)
     stage.submit(4, priority=0)
     stage.submit(5, priority=0)
@@ -125,7 +124,7 @@ def test_a_new_epoch_of_the_same_version_renames_and_replaces_nothing(stage: Sta
     (model,) = stage.serve(V1)
     stage.submit(1)
     later = ServedVersion("m", "v1", 9)
-    stage.link.send(Serving(later, [model.instance]))
+    stage.announce(later, model)
     stage.collect()
     stage.submit(2)
     for number in (1, 2):

@@ -1,13 +1,17 @@
+from collections.abc import Sequence
 from typing import Any
 
 from schemas.settings import Settings
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.messages import FromMember, Message, Status
+from stream_workers.supervision.launcher import FleetState
 from stream_workers.supervision.slot import HUNG_SECONDS, USEFUL_SECONDS, Slot
 
 
 class FakeChannel:
     has_unsent = False
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -43,8 +47,8 @@ class FakeLauncher:
         self.members: list[FakeChild] = []
         self.served: list[ServedVersion | None] = []
 
-    def start_member(self, slot: str, number: int, serving: ServedVersion | None = None) -> FakeChild:
-        self.served.append(serving)
+    def start_member(self, slot: str, number: int, fleet: FleetState) -> FakeChild:
+        self.served.append(fleet.serving_version)
         self.members.append(FakeChild())
         return self.members[-1]
 
