@@ -13,7 +13,7 @@ from tests.unit.model_store.builders import CANARY_PICKLE
 @pytest.fixture
 def config(tmp_path: Path) -> str:
     path = tmp_path / "headrace.yaml"
-    path.write_text("store: {root: models}\nmodel: {classes: {mlp: 'examples.mlp:MlpClassifier'}}\n")
+    path.write_text("store: {root: models, cache_dir: cache}\nmodel: {classes: {mlp: 'examples.mlp:MlpClassifier'}}\n")
     return str(path)
 
 
