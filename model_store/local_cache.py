@@ -8,7 +8,6 @@ hashed again once per boot and after every change to it: see :mod:`model_store.v
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import secrets
 import stat
@@ -16,7 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from model_store.plain_files import CHUNK_BYTES, hash_file, list_entries
+from model_store.hashed_copy import copy_hashing
+from model_store.plain_files import hash_file, list_entries
 from model_store.verified_stamp import STAMP_SUFFIX, is_private, is_stamped, stamp_path, write_stamp
 from model_store.version_store import StoredVersion
 from schemas.errors import CacheFullError, ChecksumMismatchError, ManifestError, ModelStoreError
@@ -115,11 +115,10 @@ class LocalCache:
         is_ours = False
         with open_source() as reader, self._reserve(incoming, entry.size) as writer:
             try:
-                found = _copy_hashing(reader, writer, entry.size, progress)
+                found = copy_hashing(reader, writer, entry.size, progress) or "that of a file of another size"
                 if found != entry.sha256:
                     raise ChecksumMismatchError(f"{entry.name}: SHA-256 is {found}, the manifest says {entry.sha256}")
                 os.fchmod(writer.fileno(), 0o444)
-                os.fsync(writer.fileno())
                 with contextlib.suppress(FileExistsError):  # another process was faster with the very same bytes
                     os.link(incoming, path)
                     is_ours = True
@@ -182,16 +181,3 @@ def _drop_unused(path: Path) -> bool:
         path.unlink()
         return True
     return False
-
-
-def _copy_hashing(reader: BinaryIO, writer: BinaryIO, size: int, progress: Progress) -> str:
-    digest, left = hashlib.sha256(), size
-    while left and (chunk := reader.read(min(CHUNK_BYTES, left))):
-        writer.write(chunk)
-        digest.update(chunk)
-        left -= len(chunk)
-        progress(len(chunk))
-    if left or reader.read(1):
-        return "that of a file of another size"
-    writer.flush()
-    return digest.hexdigest()

@@ -53,6 +53,7 @@ def publish_file(
     there, ManifestError for a draft that no manifest can hold, ModelStoreError when the disk refuses, UnavailableError
     when a remote store does.
     """
+    check_weight_file(weights)  # before anything is written, a folder for it included
     return publish_with(store, draft, lambda target: _copy(weights, target), signer)
 
 
@@ -95,7 +96,6 @@ def publish_with(
 
 
 def _copy(source: Path, target: Path) -> None:
-    check_weight_file(source)
     with open_plain(source) as reader, target.open("xb") as writer:
         while chunk := reader.read(CHUNK_BYTES):
             writer.write(chunk)

@@ -48,7 +48,7 @@ def create_key(
     path = out or Path(f"{name}.key")
     key.write(path)
     typer.echo(f"private key in {path}: whoever has it can sign versions", err=True)
-    typer.echo(f"store: {{require_signature: true, trusted_keys: {{{key.id}: {key.public_key}}}}}")
+    typer.echo(f'store: {{require_signature: true, trusted_keys: {{"{key.id}": "{key.public_key}"}}}}')
 
 
 def sign(
@@ -102,10 +102,10 @@ def collect_garbage(
     Refuses to run (exit code 3) when Redis is configured and cannot be read.
     """
     from model_store.garbage import collect, plan_for  # noqa: PLC0415 - keeps --help instant
-    from model_store.store_opening import open_store  # noqa: PLC0415
+    from model_store.store_opening import open_location  # noqa: PLC0415
 
     settings = load_settings(config, os.environ)
-    store = open_store(settings.store)
+    store = open_location(settings.store.location)  # without a policy: what nobody signed may go as well
     with _versions_in_use(settings) as find_in_use:
         plan = plan_for(store, name, find_in_use(name), keep)
         _show_plan(name, plan, "would be removed" if dry_run else "to be removed")
