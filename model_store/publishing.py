@@ -80,12 +80,7 @@ def publish_with(
             write(weights)
             check_weight_file(weights)
             manifest = _describe(draft, weights)
-            data = _encode(manifest)
-            written = (
-                {MANIFEST_FILE: data} if signer is None else {MANIFEST_FILE: data, SIGNATURE_FILE: signer.sign(data)}
-            )
-            for name, content in written.items():
-                (directory / name).write_bytes(content)
+            written = _write_manifest(directory, manifest, signer)
             for name in (WEIGHTS_FILE, *written):
                 _seal(directory / name)
             return store.commit(directory, manifest)
@@ -123,11 +118,15 @@ def _describe(draft: VersionDraft, weights: Path) -> ModelManifest:
         raise ManifestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _encode(manifest: ModelManifest) -> bytes:
+def _write_manifest(directory: Path, manifest: ModelManifest, signer: Signer | None) -> tuple[str, ...]:
+    """Write the manifest and, with a signer, its signature. Returns the names of what was written."""
     data = manifest.model_dump_json(indent=2).encode()
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"the manifest would have {len(data)} bytes; at most {MAX_MANIFEST_BYTES} are allowed")
-    return data
+    content = {MANIFEST_FILE: data} if signer is None else {MANIFEST_FILE: data, SIGNATURE_FILE: signer.sign(data)}
+    for name, written in content.items():
+        (directory / name).write_bytes(written)
+    return tuple(content)
 
 
 def _seal(path: Path) -> None:
