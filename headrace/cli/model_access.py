@@ -9,15 +9,15 @@ from schemas.errors import ConfigurationError
 if TYPE_CHECKING:
     from model_store.live_versions import LiveVersions
     from model_store.live_workers import LiveWorkers
-    from model_store.store import ModelStore
+    from model_store.version_store import VersionStore
     from schemas.settings import Settings
 
 
-def open_store(settings: "Settings") -> "ModelStore":
-    """Open the model store of these settings."""
-    from model_store.store import ModelStore  # noqa: PLC0415 - keeps --help instant
+def open_store(settings: "Settings") -> "VersionStore":
+    """Open the model store of these settings. Raises ConfigurationError."""
+    from model_store.store_opening import open_store as open_it  # noqa: PLC0415 - keeps --help instant
 
-    return ModelStore(settings.store.root)
+    return open_it(settings.store)
 
 
 def check_registered(model_class: str, settings: "Settings") -> None:

@@ -11,12 +11,14 @@ import typer
 from headrace.cli.history_commands import register as register_history_commands
 from headrace.cli.model_access import check_registered, open_store
 from headrace.cli.options import ConfigFile
+from headrace.cli.store_access import open_cache, read_key
+from headrace.cli.store_commands import register as register_store_commands
 from headrace.cli.switch_commands import register as register_switch_commands
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from model_store.store import ResolvedVersion
+    from model_store.version_store import StoredVersion
 
 MAX_LABEL_BYTES = 4 << 20
 
@@ -37,6 +39,7 @@ def register(app: typer.Typer) -> None:
         models.command(name)(command)
     register_switch_commands(models)
     register_history_commands(models)
+    register_store_commands(models)
     app.add_typer(models, name="models")
 
 
@@ -48,6 +51,7 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     model_class: Annotated[str, typer.Option("--class", help="A registered class name, as in model.classes.")],
     labels: Annotated[Path | None, typer.Option(help="A text file with one label a line, in output order.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value for the class; repeatable. JSON or text.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Sign it with this private key file.")] = None,
     config: ConfigFile = None,
 ) -> None:
     """Publish a version: written aside, then visible at once and for ever. Exits 2 when it is there already."""
@@ -56,7 +60,7 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     settings = load_settings(config, os.environ)
     check_registered(model_class, settings)
     draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
-    typer.echo(_describe(publish_file(open_store(settings), draft, weights)))
+    typer.echo(_describe(publish_file(open_store(settings), draft, weights, read_key(key))))
 
 
 def publish_demo(*, config: ConfigFile = None) -> None:
@@ -71,14 +75,16 @@ def list_versions(
     name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: ConfigFile = None
 ) -> None:
     """List the versions in the store, one NAME VERSION a line."""
-    store = open_store(load_settings(config, os.environ))
+    settings = load_settings(config, os.environ)
+    store = open_store(settings)
     versions = store.list_versions(name)
     for pair in versions:
         typer.echo(" ".join(pair))
     if not versions:
         of_it = "" if name is None else f" of {name}"
-        is_there = store.root.is_dir()
-        typer.echo(f"no version{of_it} in {store.root}{'' if is_there else ', which is not a folder'}", err=True)
+        root = settings.store.root
+        is_missing = isinstance(root, Path) and not root.is_dir()
+        typer.echo(f"no version{of_it} in {store.location}{', which is not a folder' if is_missing else ''}", err=True)
 
 
 def show(name: Name, version: Version, *, config: ConfigFile = None) -> None:
@@ -99,15 +105,16 @@ def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
 
     model = settings.model
     started = time.monotonic()
-    loaded = load_model(
-        resolved.directory, resolved.manifest, model.classes, model.device, model.threads, model.non_finite_outputs
-    )
-    typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
-    ran = loaded.warm_up(settings.batching.max_batch_size)
+    with open_cache(settings).fetch_weights(resolved) as weights:
+        loaded = load_model(
+            weights.path, resolved.manifest, model.classes, model.device, model.threads, model.non_finite_outputs
+        )
+        typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
+        ran = loaded.warm_up(settings.batching.max_batch_size)
     typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
 
 
-def _describe(resolved: "ResolvedVersion") -> str:
+def _describe(resolved: "StoredVersion") -> str:
     size = sum(entry.size for entry in resolved.manifest.files)
     return f"{resolved.name} {resolved.version} ({resolved.manifest.model_class}, {size / 1e6:.1f} MB)"
 

@@ -99,7 +99,7 @@ class ReplicaPool:
         return self._identities.get(asked.version, b"") if asked is not None else b""
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Give the batch to the replica of its version that can begin it soonest. Raises ValueError when none is free."""
+        """Give the batch to the replica of its version that can begin it soonest. Raises ValueError when none can."""
         free = [one for one in self._groups.find(batch.version) if one.count_free_slots(batch.priority)]
         if not free:
             raise ValueError(f"no slot of version {batch.version.version} is free: count_free_slots() says when one is")
