@@ -23,6 +23,8 @@ class ModelContext:
     device: str = "cpu"
     name: str = "model"
     version: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """The texts that the weights file carries beside its tensors."""
 
 
 class InferenceModel:

@@ -1,21 +1,28 @@
-"""Putting a new version into the store: written aside, synced, then made visible by one rename."""
+"""Putting a new version into the store: written aside, synced, signed if asked, then made visible in one step."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from model_store.plain_files import CHUNK_BYTES, hash_file, open_plain
 from model_store.precision_plan import FP32, PrecisionPlan
-from model_store.store import ModelStore, ResolvedVersion
+from model_store.version_store import StoredVersion, VersionStore
 from model_store.weight_file import check_weight_file
 from schemas.errors import ManifestError, ModelStoreError, VersionExistsError
 from schemas.golden import GoldenSample
-from schemas.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, WEIGHTS_FILE, FileEntry, ModelManifest
+from schemas.manifest import (
+    MANIFEST_FILE,
+    MAX_MANIFEST_BYTES,
+    SIGNATURE_FILE,
+    WEIGHTS_FILE,
+    FileEntry,
+    ModelManifest,
+)
 
 
 @dataclass(frozen=True)
@@ -33,25 +40,42 @@ class VersionDraft:
     """Checked whenever the version is loaded, before it may serve."""
 
 
-def publish_file(store: ModelStore, draft: VersionDraft, weights: Path) -> ResolvedVersion:
+class Signer(Protocol):
+    """Who vouches for a version: :class:`model_store.signing_keys.SigningKey`."""
+
+    def sign(self, manifest: bytes) -> bytes:
+        """Return the signature file for a manifest."""
+
+
+def publish_file(
+    store: VersionStore, draft: VersionDraft, weights: Path, signer: Signer | None = None
+) -> StoredVersion:
     """Publish a copy of a safetensors file.
 
     Raises UnsafeFileError for anything else, by content and whatever its name, VersionExistsError when the version is
-    there, ManifestError for a draft that no manifest can hold, ModelStoreError when the disk refuses.
+    there, ManifestError for a draft that no manifest can hold, ModelStoreError when the disk refuses, UnavailableError
+    when a remote store does.
     """
-    return publish_with(store, draft, lambda target: _copy(weights, target))
+    check_weight_file(weights)  # before anything is written, a folder for it included
+    return publish_with(store, draft, lambda target: _copy(weights, target), signer)
 
 
 def publish_state(
-    store: ModelStore, draft: VersionDraft, state: Mapping[str, Any], save: Callable[[Mapping[str, Any], Path], None]
-) -> ResolvedVersion:
+    store: VersionStore,
+    draft: VersionDraft,
+    state: Mapping[str, Any],
+    save: Callable[[Mapping[str, Any], Path], None],
+    signer: Signer | None = None,
+) -> StoredVersion:
     """Publish a state dict; `save` is :func:`model_store.torch_loader.save_state`. Raises as :func:`publish_file`."""
-    return publish_with(store, draft, lambda target: save(state, target))
+    return publish_with(store, draft, lambda target: save(state, target), signer)
 
 
-def publish_with(store: ModelStore, draft: VersionDraft, write: Callable[[Path], None]) -> ResolvedVersion:
+def publish_with(
+    store: VersionStore, draft: VersionDraft, write: Callable[[Path], None], signer: Signer | None = None
+) -> StoredVersion:
     """Publish what `write` puts at the path it is given. The sequence that every way of publishing shares."""
-    if store.directory_of(draft.name, draft.version).exists():
+    if store.contains(draft.name, draft.version):
         raise VersionExistsError(f"{draft.name}/{draft.version} is there already: versions never change")
     try:
         with store.incoming() as directory:
@@ -59,18 +83,17 @@ def publish_with(store: ModelStore, draft: VersionDraft, write: Callable[[Path],
             write(weights)
             check_weight_file(weights)
             manifest = _describe(draft, weights)
-            _write_manifest(directory / MANIFEST_FILE, manifest)
-            for path in (weights, directory / MANIFEST_FILE):
-                _seal(path)
+            written = _write_manifest(directory, manifest, signer)
+            for name in (WEIGHTS_FILE, *written):
+                _seal(directory / name)
             return store.commit(directory, manifest)
     except OSError as error:
         raise ModelStoreError(
-            f"{draft.name}/{draft.version} cannot be written to store.root {store.root}: {error.strerror or error}"
+            f"{draft.name}/{draft.version} cannot be written to store.root {store.location}: {error.strerror or error}"
         ) from error
 
 
 def _copy(source: Path, target: Path) -> None:
-    check_weight_file(source)
     with open_plain(source) as reader, target.open("xb") as writer:
         while chunk := reader.read(CHUNK_BYTES):
             writer.write(chunk)
@@ -99,12 +122,15 @@ def _describe(draft: VersionDraft, weights: Path) -> ModelManifest:
         raise ManifestError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _write_manifest(path: Path, manifest: ModelManifest) -> None:
+def _write_manifest(directory: Path, manifest: ModelManifest, signer: Signer | None) -> tuple[str, ...]:
+    """Write the manifest and, with a signer, its signature. Returns the names of what was written."""
     data = manifest.model_dump_json(indent=2).encode()
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"the manifest would have {len(data)} bytes; at most {MAX_MANIFEST_BYTES} are allowed")
-    with path.open("xb") as file:
-        file.write(data)
+    content = {MANIFEST_FILE: data} if signer is None else {MANIFEST_FILE: data, SIGNATURE_FILE: signer.sign(data)}
+    for name, written in content.items():
+        (directory / name).write_bytes(written)
+    return tuple(content)
 
 
 def _seal(path: Path) -> None:

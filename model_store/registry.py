@@ -6,7 +6,10 @@ from model_store.import_paths import import_named
 from model_store.inference_model import InferenceModel
 from schemas.errors import ConfigurationError, ManifestError
 
-SHIPPED: Mapping[str, str] = {"efficientnet-lite": "model_store.shipped.efficientnet_lite:EfficientNetLite"}
+SHIPPED: Mapping[str, str] = {
+    "efficientnet-lite": "model_store.shipped.efficientnet_lite:EfficientNetLite",
+    "exported": "model_store.shipped.exported_program:ExportedProgramModel",
+}
 
 
 def known_classes(classes: Mapping[str, str]) -> dict[str, str]:

@@ -1,34 +1,31 @@
-"""Model versions on disk: ROOT/name/version with a manifest and exactly the files it lists, never changed."""
+"""Model versions in a folder: ROOT/name/version with a manifest and exactly the files it lists, never changed."""
 
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
-from pydantic import ValidationError
-
-from model_store.json_codec import decode_json
-from model_store.plain_files import hash_file, list_entries, open_plain, read_plain, sync_directory
-from model_store.weight_file import check_open_weights
+from model_store.plain_files import list_entries, open_plain, read_plain, sync_directory
+from model_store.signatures import MAX_SIGNATURE_BYTES, NO_SIGNATURE, SignaturePolicy
+from model_store.version_store import parse_manifest, verify_files
 from schemas.errors import (
     ChecksumMismatchError,
-    InvalidRecordError,
-    ManifestError,
     ModelStoreError,
     UnsafeFileError,
     VersionExistsError,
     VersionNotFoundError,
 )
-from schemas.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, WEIGHTS_FILE, ModelManifest
+from schemas.manifest import MANIFEST_FILE, MAX_MANIFEST_BYTES, SIGNATURE_FILE, FileEntry, ModelManifest
 from schemas.names import check_name
 
 INCOMING_PREFIX = ".incoming-"
+REMOVED_PREFIX = ".removed-"
 LEFTOVER_SECONDS = 24 * 3600
-_MAX_DEPTH = 32
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,7 @@ class ResolvedVersion:
 
     directory: Path
     manifest: ModelManifest
+    manifest_bytes: bytes = field(default=b"", repr=False)
 
     @property
     def name(self) -> str:
@@ -51,22 +49,38 @@ class ResolvedVersion:
         """The version's name."""
         return self.manifest.version
 
+    def open_file(self, entry: FileEntry) -> BinaryIO:
+        """Open one of its files for reading. Raises VersionNotFoundError or UnsafeFileError."""
+        return open_plain(self.directory / entry.name)
+
 
 class ModelStore:
     """The versions below one root directory. Opens nothing until it is asked."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, signatures: SignaturePolicy = NO_SIGNATURE) -> None:
         self.root = root
+        self._signatures = signatures
+
+    @property
+    def location(self) -> str:
+        """The root."""
+        return str(self.root)
 
     def resolve(self, name: str, version: str) -> ResolvedVersion:
-        """Find a version. Raises UnsafeNameError, VersionNotFoundError, ManifestError or UnsafeFileError."""
+        """Find a version, and who signed it where that is required.
+
+        Raises UnsafeNameError, VersionNotFoundError, SignatureError, ManifestError or UnsafeFileError.
+        """
+        return self._resolve(name, version, self._signatures)
+
+    def _resolve(self, name: str, version: str, signatures: SignaturePolicy) -> ResolvedVersion:
         directory = self.directory_of(name, version)
         _check_directories(self.root, directory)
-        manifest = _read_manifest(directory / MANIFEST_FILE)
-        if (manifest.name, manifest.version) != (name, version):
-            raise ManifestError(f"{name}/{version}: its manifest is that of {manifest.name}/{manifest.version}")
+        data = read_plain(directory / MANIFEST_FILE, MAX_MANIFEST_BYTES)
+        signatures.check(f"{name}/{version}", data, _read_signature(directory))
+        manifest = parse_manifest(data, name, version)
         _check_files(directory, manifest)
-        return ResolvedVersion(directory, manifest)
+        return ResolvedVersion(directory, manifest, data)
 
     def verify(self, name: str, version: str) -> ResolvedVersion:
         """Resolve a version and check every byte: SHA-256 of each file, and that the weights are sound safetensors.
@@ -74,17 +88,12 @@ class ModelStore:
         Raises as :meth:`resolve`, and ChecksumMismatchError.
         """
         resolved = self.resolve(name, version)
-        for entry in resolved.manifest.files:
-            with open_plain(resolved.directory / entry.name) as file:
-                found = hash_file(file)
-                if found != entry.sha256:
-                    raise ChecksumMismatchError(
-                        f"{name}/{version}/{entry.name}: SHA-256 is {found}, the manifest says {entry.sha256}"
-                    )
-                if entry.name == WEIGHTS_FILE:
-                    file.seek(0)
-                    check_open_weights(file, f"{name}/{version}/{entry.name}")
+        verify_files(resolved)
         return resolved
+
+    def contains(self, name: str, version: str) -> bool:
+        """Whether the name is taken. Raises UnsafeNameError."""
+        return os.path.lexists(self.directory_of(name, version))
 
     def list_versions(self, name: str | None = None) -> list[tuple[str, str]]:
         """Return (name, version) of what looks like a version, sorted; whether it is sound, `resolve` says."""
@@ -126,17 +135,61 @@ class ModelStore:
             raise ModelStoreError(f"{target}: {error.strerror}") from error
         sync_directory(target.parent)
         sync_directory(self.root)
-        return self.resolve(manifest.name, manifest.version)
+        # Signed or not: whoever may publish may sign later, and whoever reads asks then.
+        return self._resolve(manifest.name, manifest.version, NO_SIGNATURE)
+
+    def attach_signature(self, name: str, version: str, signature: bytes) -> None:
+        """Put a signature beside the manifest, in place of the one before, by one rename. Raises as :meth:`resolve`."""
+        directory = self._resolve(name, version, NO_SIGNATURE).directory
+        aside = self.root / f"{INCOMING_PREFIX}{secrets.token_hex(8)}"
+        try:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(signature)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.rename(directory / SIGNATURE_FILE)
+            sync_directory(directory)
+        except OSError as error:
+            raise ModelStoreError(f"{directory / SIGNATURE_FILE}: {error.strerror}") from error
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def remove(self, name: str, version: str, is_unused: Callable[[], bool]) -> bool:
+        """Rename a version aside, ask `is_unused` once more, and remove it or put it back. True when removed.
+
+        Raises VersionNotFoundError, UnsafeFileError, ModelStoreError, and what `is_unused` raises.
+        """
+        directory = self.directory_of(name, version)
+        _check_directories(self.root, directory)
+        aside = self.root / f"{REMOVED_PREFIX}{secrets.token_hex(8)}"
+        unused = False
+        try:
+            directory.rename(aside)
+            try:
+                unused = is_unused()
+            finally:
+                if not unused:
+                    aside.rename(directory)
+        except OSError as error:
+            raise ModelStoreError(f"{directory}: {error.strerror}") from error
+        if unused:
+            shutil.rmtree(aside, ignore_errors=True)
+        return unused
 
     def remove_leftovers(self, now: float, older_than_seconds: float = LEFTOVER_SECONDS) -> int:
-        """Remove what killed publishers left, when nothing in it changed for so long. `now` is epoch seconds."""
+        """Remove what killed processes left, when nothing in it changed for so long. `now` is epoch seconds."""
         removed = 0
         for path, status in list_entries(self.root):
-            if not path.name.startswith(INCOMING_PREFIX) or not stat.S_ISDIR(status.st_mode):
+            if not path.name.startswith((INCOMING_PREFIX, REMOVED_PREFIX)):
                 continue
-            times = [status.st_mtime, *(child.st_mtime for _, child in list_entries(path))]
+            # A rename sets ctime alone, and tells how long a removed version has been aside.
+            times = [status.st_mtime, status.st_ctime, *(child.st_mtime for _, child in list_entries(path))]
             if now - max(times) > older_than_seconds:
-                shutil.rmtree(path, ignore_errors=True)
+                if stat.S_ISDIR(status.st_mode):
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
                 removed += 1
         return removed
 
@@ -167,22 +220,16 @@ def _check_directories(root: Path, directory: Path) -> None:
         raise UnsafeFileError(f"{directory} leads out of {root}")
 
 
-def _read_manifest(path: Path) -> ModelManifest:
+def _read_signature(directory: Path) -> bytes | None:
     try:
-        return ModelManifest.model_validate(decode_json(read_plain(path, MAX_MANIFEST_BYTES), _MAX_DEPTH))
-    except InvalidRecordError as error:
-        raise ManifestError(f"{path}: {error}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "(whole)"
-        raise ManifestError(f"{path}: {where}: {first['msg']}") from None
+        return read_plain(directory / SIGNATURE_FILE, MAX_SIGNATURE_BYTES)
+    except VersionNotFoundError:
+        return None
 
 
 def _check_files(directory: Path, manifest: ModelManifest) -> None:
-    listed = {MANIFEST_FILE, *(entry.name for entry in manifest.files)}
-    if WEIGHTS_FILE not in listed:
-        raise ManifestError(f"{directory.name}: the manifest lists no {WEIGHTS_FILE}")
-    for name in sorted({path.name for path in directory.iterdir()} - listed):
+    listed = {MANIFEST_FILE, SIGNATURE_FILE, *(entry.name for entry in manifest.files)}
+    for name in sorted({path.name for path, _ in list_entries(directory)} - listed):
         raise UnsafeFileError(f"{directory.name}: {name[:80]!r} is there but not listed in the manifest")
     for entry in manifest.files:
         with open_plain(directory / entry.name) as file:

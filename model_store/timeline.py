@@ -17,6 +17,8 @@ from schemas.names import check_name
 MAX_ENTRIES = 64
 MAX_SPLIT = 16
 MAX_WEIGHT = 1_000_000
+MAX_NUMBER = 1 << 53
+"""The largest epoch and epoch ms: what every reader of JSON can hold."""
 MAX_BY_CHARS = 80
 MAX_REASON_CHARS = 200
 CALL_OFF_MARGIN_MS = 200
@@ -101,6 +103,14 @@ class Timeline:
         """The epoch of the last decision; 0 before the first."""
         return self.entries[-1].epoch if self.entries else 0
 
+    def list_called_off(self) -> frozenset[int]:
+        """Return the epochs of exact switches that met no record: the next decision came before their instant."""
+        return frozenset(
+            entry.epoch
+            for entry, successor in itertools.pairwise(self.entries)
+            if entry.is_armed(successor.at_ms) and successor.effective_from_ms == entry.effective_from_ms
+        )
+
     def with_activation(
         self,
         split: str | Mapping[str, int],
@@ -116,7 +126,7 @@ class Timeline:
         With `effective_from_ms` the switch is exact at that instant, moved behind the last one if need be; without, it
         is one from now on. `floor_epoch` lifts the new epoch above one that workers are known to hold, after a restored
         or emptied Redis. Raises PointerConflictError when the epoch is not `expected_epoch`, UnsafeNameError for a
-        version and ConfigurationError for a weight.
+        version and ConfigurationError for a weight or a floor out of range.
         """
         weights = check_split({split: 1} if isinstance(split, str) else split)
         if expected_epoch != self.epoch:
@@ -124,6 +134,8 @@ class Timeline:
         latest = self.entries[-1].effective_from_ms if self.entries else 0
         starts, mode = (now_ms, SwitchMode.NOW) if effective_from_ms is None else (effective_from_ms, SwitchMode.EXACT)
         epoch = max(self.epoch, floor_epoch) + 1
+        if epoch > MAX_NUMBER:
+            raise ConfigurationError(f"epoch {epoch} is out of range: at most {MAX_NUMBER}")
         entry = TimelineEntry(epoch, weights, max(starts, latest), mode, now_ms, author)
         return Timeline((*self.entries, entry)[-MAX_ENTRIES:])
 
@@ -152,8 +164,9 @@ class Timeline:
 
     def _find_before(self) -> Mapping[str, int]:
         present = self.entries[-1].split if self.entries else {}
-        for entry, successor in reversed(list(itertools.pairwise(self.entries))):
-            if entry.split != present and not _is_called_off(entry, successor):
+        called_off = self.list_called_off()
+        for entry in reversed(self.entries):
+            if entry.split != present and entry.epoch not in called_off:
                 return entry.split
         raise VersionNotFoundError("nothing to roll back to: no other version was active before")
 
@@ -174,8 +187,3 @@ def check_split(split: Mapping[str, int]) -> dict[str, int]:
         if type(weight) is not int or not 1 <= weight <= MAX_WEIGHT:
             raise ConfigurationError(f"weight {weight!r} of {version} is not a whole number from 1 to {MAX_WEIGHT}")
     return dict(split)
-
-
-def _is_called_off(entry: TimelineEntry, successor: TimelineEntry) -> bool:
-    """Whether the next decision came before the entry's instant, so that it has met no record."""
-    return entry.is_armed(successor.at_ms) and successor.effective_from_ms == entry.effective_from_ms

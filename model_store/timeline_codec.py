@@ -7,6 +7,7 @@ import msgspec
 from model_store.json_codec import decode_json
 from model_store.timeline import (
     MAX_ENTRIES,
+    MAX_NUMBER,
     MAX_SPLIT,
     MAX_WEIGHT,
     NOBODY,
@@ -20,7 +21,6 @@ from schemas.names import check_name
 
 MAX_TIMELINE_BYTES = 256 * 1024
 """Room for MAX_ENTRIES of the largest entries that can be made."""
-_MAX_NUMBER = 1 << 53
 _MAX_DEPTH = 8
 _FORMAT = 1
 _NEEDED = {"epoch", "effective_from_ms", "split"}
@@ -76,11 +76,11 @@ def _entry(value: Any) -> TimelineEntry:
             "a timeline entry needs epoch, effective_from_ms and split, and may have mode, at_ms, by and reason"
         )
     return TimelineEntry(
-        _number("epoch", value["epoch"], 1, _MAX_NUMBER),
+        _number("epoch", value["epoch"], 1, MAX_NUMBER),
         _split(value["split"]),
-        _number("effective_from_ms", value["effective_from_ms"], 0, _MAX_NUMBER),
+        _number("effective_from_ms", value["effective_from_ms"], 0, MAX_NUMBER),
         _mode(value.get("mode", SwitchMode.NOW.value)),
-        _number("at_ms", value.get("at_ms", 0), 0, _MAX_NUMBER),
+        _number("at_ms", value.get("at_ms", 0), 0, MAX_NUMBER),
         _author(value.get("by", ""), value.get("reason", "")),
     )
 

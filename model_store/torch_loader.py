@@ -119,10 +119,11 @@ def load_model(
         keep_freed_memory()
     _check_device(device)
     model_class = resolve_class(manifest.model_class, classes)
-    context = ModelContext(manifest.labels, dict(manifest.options), device, manifest.name, manifest.version)
-    model = model_class(context)
+    weights = source / WEIGHTS_FILE if source.is_dir() else source
+    options, metadata = dict(manifest.options), _read_metadata(weights)
+    model = model_class(ModelContext(manifest.labels, options, device, manifest.name, manifest.version, metadata))
     module = _build(model)
-    _assign_weights(module, source / WEIGHTS_FILE if source.is_dir() else source)
+    _assign_weights(module, weights)
     module.eval().requires_grad_(False)
     channels_last = bool(manifest.options.get("channels_last", True)) and any(p.dim() == 4 for p in module.parameters())
     module.to(device)
@@ -136,11 +137,14 @@ def _new_stream(device: torch.device) -> Any:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch does not say
 
 
-def save_state(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state dict as safetensors. Tensors that share memory are written apart. Raises ManifestError."""
+def save_state(state: Mapping[str, Any], path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a state dict as safetensors, `metadata` beside it. Tensors that share memory are written apart.
+
+    Raises ManifestError.
+    """
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
     try:
-        save_file(tensors, path)
+        save_file(tensors, path, dict(metadata) if metadata else None)
     except (SafetensorError, ValueError) as error:
         raise ManifestError(f"the state cannot be written as safetensors: {error}") from error
 
@@ -167,6 +171,21 @@ def _build(model: InferenceModel) -> torch.nn.Module:
     return module
 
 
+def check_state(state: Mapping[str, Any], model: InferenceModel) -> None:
+    """Check that a state dict is one for the module that a model class builds. Raises ManifestError."""
+    expected = _build(model).state_dict()
+    _check_keys(expected.keys(), set(state))
+    _check_shapes(expected, state)
+
+
+def _read_metadata(path: Path) -> dict[str, str]:
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise ManifestError(f"{path.name} cannot be read as safetensors: {error}") from error
+
+
 def _assign_weights(module: torch.nn.Module, path: Path) -> None:
     """Give the module the file's tensors: same keys, shapes and dtypes, or ManifestError naming the first misfit."""
     expected = module.state_dict()
@@ -177,14 +196,18 @@ def _assign_weights(module: torch.nn.Module, path: Path) -> None:
             state = {name: file.get_tensor(name) for name in expected}
     except (SafetensorError, OSError) as error:
         raise ManifestError(f"{path.name} cannot be read as safetensors: {error}") from error
+    _check_shapes(expected, state)
+    module.load_state_dict(state, strict=True, assign=True)
+
+
+def _check_shapes(expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     for name, tensor in expected.items():
-        given = state[name]
+        given = found[name]
         if given.shape != tensor.shape or given.dtype != tensor.dtype:
             raise ManifestError(
                 f"weights key {name!r}: the file has {given.dtype} {tuple(given.shape)},"
                 f" the model class needs {tensor.dtype} {tuple(tensor.shape)}"
             )
-    module.load_state_dict(state, strict=True, assign=True)
 
 
 def _check_keys(expected: Any, found: set[str]) -> None:

@@ -27,12 +27,11 @@ def check_weight_file(path: Path) -> tuple[TensorEntry, ...]:
     There is no second way: a file that this refuses is never handed to another loader.
     """
     with open_plain(path) as file:
-        return check_open_weights(file, path.name)
+        return check_open_weights(file, os.fstat(file.fileno()).st_size, path.name)
 
 
-def check_open_weights(file: BinaryIO, shown: str) -> tuple[TensorEntry, ...]:
-    """As :func:`check_weight_file`, on an open file; leaves its position after the header."""
-    size = os.fstat(file.fileno()).st_size
+def check_open_weights(file: BinaryIO, size: int, shown: str) -> tuple[TensorEntry, ...]:
+    """As :func:`check_weight_file`, on an open file of `size` bytes; leaves its position after the header."""
     start = file.read(512)
     for offset, magic, what in _CODE_CARRIERS:
         if start[offset : offset + len(magic)] == magic and not _may_be_length(start, offset):

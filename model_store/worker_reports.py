@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from model_store.timeline import MAX_BY_CHARS, MAX_SPLIT
+from model_store.timeline import MAX_BY_CHARS, MAX_NUMBER, MAX_SPLIT
 from schemas.errors import InvalidPointerError, UnsafeNameError, scrub
 from schemas.names import NAME_PATTERN
 
@@ -25,14 +25,13 @@ MAX_REPORT_BYTES = 16 * 1024
 MAX_REASON_CHARS = 300
 MAX_HOST_CHARS = 255
 _MAX_VERSIONS = 64
-_MAX_NUMBER = 1 << 53
 _WORKER_ID_PATTERN = r"^[A-Za-z0-9._-]{1,320}\Z"
 _WORKER_ID = re.compile(_WORKER_ID_PATTERN)
 
 Version = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 Versions = Annotated[tuple[Version, ...], msgspec.Meta(max_length=_MAX_VERSIONS)]
 CandidateId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}\Z")]
-Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_NUMBER)]
 
 
 @dataclass(frozen=True)

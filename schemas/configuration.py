@@ -13,6 +13,7 @@ from pydantic_settings import PydanticBaseSettingsSource
 from schemas.configuration_faults import example_of, explain, find_variables, holds_json, show
 from schemas.errors import ConfigurationError
 from schemas.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings
+from schemas.store_settings import is_store_url
 
 _MAX_CONFIG_BYTES = 1 << 20
 
@@ -108,11 +109,13 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _anchor_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Resolve a relative `store.root` against the file that names it, not against the current folder."""
+    """Resolve the store's relative folders against the file that names them, not against the current folder."""
     store = values.get("store")
-    if isinstance(store, dict) and isinstance(store.get("root"), str):
-        return {**values, "store": {**store, "root": str(base / store["root"])}}
-    return values
+    if not isinstance(store, dict):
+        return values
+    named = {key: store[key] for key in ("root", "cache_dir") if isinstance(store.get(key), str)}
+    folders = {key: str(base / text) for key, text in named.items() if not is_store_url(text)}
+    return {**values, "store": {**store, **folders}}
 
 
 def _refuse_malformed_variables(environ: Mapping[str, str]) -> None:

@@ -22,6 +22,11 @@
     │   ├── UnsafeFileError           stop
     │   ├── CacheFullError            stop
     │   ├── GoldenSampleError         stop
+    │   ├── SignatureError            stop        the manifest is not signed by a trusted key, and has to be
+    │   │   ├── UnsignedVersionError  stop
+    │   │   ├── UnknownKeyError       stop
+    │   │   └── BadSignatureError     stop
+    │   ├── UnsupportedProgramError   stop
     │   └── InvalidPointerError       stop
     ├── PointerConflictError          retry       someone else moved the active version first
     ├── PublishError                  stop        a request was not written; carries which and why
@@ -174,6 +179,36 @@ class GoldenSampleError(ModelStoreError):
     """A version that was loaded does not give the answer to its golden sample that it was published with."""
 
     code = "golden_sample"
+
+
+class SignatureError(ModelStoreError):
+    """`store.require_signature` is set, and a version's manifest is not signed by a key in `store.trusted_keys`."""
+
+    code = "signature"
+
+
+class UnsignedVersionError(SignatureError):
+    """The version has no signature. `headrace models sign` adds one."""
+
+    code = "unsigned"
+
+
+class UnknownKeyError(SignatureError):
+    """The version is signed with a key that `store.trusted_keys` does not name."""
+
+    code = "unknown_key"
+
+
+class BadSignatureError(SignatureError):
+    """The signature is not of this manifest by the key that it names: one of the three was altered or exchanged."""
+
+    code = "bad_signature"
+
+
+class UnsupportedProgramError(ModelStoreError):
+    """An exported program with something in it that cannot be stored as data, or a stored one that is not sound."""
+
+    code = "unsupported_program"
 
 
 class InvalidPointerError(ModelStoreError):

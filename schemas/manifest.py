@@ -21,6 +21,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 MANIFEST_FILE = "manifest.json"
+SIGNATURE_FILE = "manifest.sig"
 WEIGHTS_FILE = "weights.safetensors"
 MAX_MANIFEST_BYTES = 1 << 20
 
@@ -44,7 +45,7 @@ class ModelManifest(BaseModel):
     """One immutable model version.
 
     `model_class` is a *registered* name: the worker's own settings map it to an import path. `files` lists every file
-    of the version but the manifest itself; a file that is not listed makes the version invalid.
+    of the version but the manifest and its signature; another file that is not listed makes the version invalid.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -81,8 +82,8 @@ class ModelManifest(BaseModel):
         names = [entry.name for entry in value]
         if len(set(names)) != len(names):
             raise ValueError("a file is listed twice")
-        if MANIFEST_FILE in names:
-            raise ValueError(f"{MANIFEST_FILE} cannot list itself")
+        for reserved in {MANIFEST_FILE, SIGNATURE_FILE} & set(names):
+            raise ValueError(f"{reserved} is not listed: it is what vouches for the files that are")
         return value
 
     @model_validator(mode="after")

@@ -67,6 +67,9 @@ class BatchingSettings(SettingsGroup):
     """Batches that one model instance may hold: one that runs, the others ready."""
     urgent_batch_size: int | None = Field(None, ge=1, le=65_536)
     """With several lanes: most records in a batch of the most urgent one; a quarter of max_batch_size by default."""
+    bulk_batch_size: int | None = Field(None, ge=1, le=65_536)
+    """With several lanes: most records in a batch of any other. It is what an urgent record waits for while models are
+    busy; half of max_batch_size by default."""
     lowest_share: float = Field(0.1, gt=0, le=0.5)
     """With several lanes: the share of batches that each lane keeps while more urgent ones always have work."""
     cost: CostName = ""

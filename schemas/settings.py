@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from schemas.connection_settings import KafkaSettings, RedisSettings, SecurityProtocol, TopicSettings
 from schemas.serving_settings import BatchingSettings, CacheSettings, ImportPath, ModelSettings
 from schemas.settings_group import MIB, SettingsGroup
+from schemas.store_settings import StoreSettings
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -45,17 +46,6 @@ ENV_PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
 
 _ENVELOPE_BYTES = 8192
-
-
-class StoreSettings(SettingsGroup):
-    """Where model versions are kept and cached."""
-
-    root: Path = Path("models")
-    """The store: one folder per version. Relative to the configuration file that names it."""
-    cache_dir: Path | None = None
-    """Local cache of verified files; the user's cache folder when not given."""
-    cache_bytes: int = Field(10 << 30, ge=MIB)
-    """Bound of the local cache; what was used longest ago goes first."""
 
 
 class LimitSettings(SettingsGroup):

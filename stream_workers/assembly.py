@@ -118,12 +118,14 @@ def _observe(parts: WorkerParts, writer: OutcomeWriter) -> None:
 
 def lane_limits(settings: Settings) -> dict[int, BatchLimits]:
     """When batches of each lane are released, by priority. The most urgent of several never waits for company."""
-    batching = settings.batching
-    limits = BatchLimits(batching.max_batch_size, batching.max_batch_bytes, batching.max_batch_cost or math.inf)
-    lanes = dict.fromkeys(settings.topics.lanes, limits)
-    if len(lanes) > 1:
-        size = batching.urgent_batch_size or max(1, batching.max_batch_size // 4)
-        lanes[MOST_URGENT] = replace(limits, max_size=min(size, batching.max_batch_size), at_once=True)
+    batching, largest = settings.batching, settings.batching.max_batch_size
+    limits = BatchLimits(largest, batching.max_batch_bytes, batching.max_batch_cost or math.inf)
+    if len(settings.topics.lanes) <= 1:
+        return dict.fromkeys(settings.topics.lanes, limits)
+    bulk = replace(limits, max_size=min(batching.bulk_batch_size or max(1, largest // 2), largest))
+    lanes = dict.fromkeys(settings.topics.lanes, bulk)
+    size = batching.urgent_batch_size or max(1, largest // 4)
+    lanes[MOST_URGENT] = replace(limits, max_size=min(size, largest), at_once=True)
     return lanes
 
 

@@ -26,7 +26,7 @@ COLUMNS = (
     "p99 highest",
     "unanswered",
 )
-FIELD = ("headrace", "overlapped", "mosec", "mosec-tuned", "bytewax-tuned")
+FIELD = ("headrace", "headrace-at-least-once", "overlapped", "mosec", "mosec-tuned", "bytewax-tuned")
 _LOAD_SECONDS, _CHECK_SECONDS = 4.0, 1.5
 _SETTLE_SECONDS = 0.5
 """Of each load, left out: until the pace is reached."""

@@ -1,25 +1,24 @@
-"""`headrace models`: publish, inspect, check and activate model versions."""
+"""`headrace models`: publish, inspect and check model versions; the commands that switch them are beside it."""
 
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.exit_codes import ExitCode
+from headrace.cli.history_commands import register as register_history_commands
+from headrace.cli.model_access import check_registered, open_store
 from headrace.cli.options import ConfigFile
+from headrace.cli.store_access import open_cache, read_key
+from headrace.cli.store_commands import register as register_store_commands
+from headrace.cli.switch_commands import register as register_switch_commands
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from model_store.live_versions import LiveVersions
-    from model_store.store import ModelStore, ResolvedVersion
-    from model_store.timeline import Timeline
-    from schemas.settings import Settings
+    from model_store.version_store import StoredVersion
 
 MAX_LABEL_BYTES = 4 << 20
 
@@ -36,10 +35,11 @@ def register(app: typer.Typer) -> None:
         ("list", list_versions),
         ("show", show),
         ("check", check),
-        ("activate", activate),
-        ("active", active),
     ):
         models.command(name)(command)
+    register_switch_commands(models)
+    register_history_commands(models)
+    register_store_commands(models)
     app.add_typer(models, name="models")
 
 
@@ -51,22 +51,23 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     model_class: Annotated[str, typer.Option("--class", help="A registered class name, as in model.classes.")],
     labels: Annotated[Path | None, typer.Option(help="A text file with one label a line, in output order.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value for the class; repeatable. JSON or text.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Sign it with this private key file.")] = None,
     config: ConfigFile = None,
 ) -> None:
     """Publish a version: written aside, then visible at once and for ever. Exits 2 when it is there already."""
     from model_store.publishing import VersionDraft, publish_file  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
-    _check_registered(model_class, settings)
+    check_registered(model_class, settings)
     draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
-    typer.echo(_describe(publish_file(_open_store(settings), draft, weights)))
+    typer.echo(_describe(publish_file(open_store(settings), draft, weights, read_key(key))))
 
 
 def publish_demo(*, config: ConfigFile = None) -> None:
     """Publish EfficientNet-Lite 0, 1 and 2 with their ImageNet weights, as versions of the model `imagenet`."""
     from model_store.shipped.demo_weights import publish_demo as publish_all  # noqa: PLC0415 - keeps --help instant
 
-    for resolved, is_new in publish_all(_open_store(load_settings(config, os.environ))):
+    for resolved, is_new in publish_all(open_store(load_settings(config, os.environ))):
         typer.echo(f"{_describe(resolved)}: {'published' if is_new else 'is there already'}")
 
 
@@ -74,19 +75,21 @@ def list_versions(
     name: Annotated[str | None, typer.Argument(help="Only this model.")] = None, *, config: ConfigFile = None
 ) -> None:
     """List the versions in the store, one NAME VERSION a line."""
-    store = _open_store(load_settings(config, os.environ))
+    settings = load_settings(config, os.environ)
+    store = open_store(settings)
     versions = store.list_versions(name)
     for pair in versions:
         typer.echo(" ".join(pair))
     if not versions:
         of_it = "" if name is None else f" of {name}"
-        is_there = store.root.is_dir()
-        typer.echo(f"no version{of_it} in {store.root}{'' if is_there else ', which is not a folder'}", err=True)
+        root = settings.store.root
+        is_missing = isinstance(root, Path) and not root.is_dir()
+        typer.echo(f"no version{of_it} in {store.location}{', which is not a folder' if is_missing else ''}", err=True)
 
 
 def show(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     """Print a version's manifest as JSON."""
-    resolved = _open_store(load_settings(config, os.environ)).resolve(name, version)
+    resolved = open_store(load_settings(config, os.environ)).resolve(name, version)
     typer.echo(resolved.manifest.model_dump_json(indent=2))
 
 
@@ -96,101 +99,24 @@ def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
     Loads the model into this process, which ends right after.
     """
     settings = load_settings(config, os.environ)
-    resolved = _open_store(settings).verify(name, version)
+    resolved = open_store(settings).verify(name, version)
     typer.echo(f"{_describe(resolved)}: every file is the one its manifest names")
     from model_store.torch_loader import load_model  # noqa: PLC0415 - torch takes seconds
 
     model = settings.model
     started = time.monotonic()
-    loaded = load_model(
-        resolved.directory, resolved.manifest, model.classes, model.device, model.threads, model.non_finite_outputs
-    )
-    typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
-    ran = loaded.warm_up(settings.batching.max_batch_size)
+    with open_cache(settings).fetch_weights(resolved) as weights:
+        loaded = load_model(
+            weights.path, resolved.manifest, model.classes, model.device, model.threads, model.non_finite_outputs
+        )
+        typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
+        ran = loaded.warm_up(settings.batching.max_batch_size)
     typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
 
 
-def activate(
-    name: Name,
-    version: Version,
-    *,
-    expected_epoch: Annotated[
-        int | None, typer.Option(min=0, help="Refuse when the epoch is another; default: the present one.")
-    ] = None,
-    floor_epoch: Annotated[
-        int, typer.Option(min=0, help="An epoch that workers already hold, after Redis lost its data.")
-    ] = 0,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a stored value that is not sound.")] = False,
-    config: ConfigFile = None,
-) -> None:
-    """Verify a version, then make it the active one by compare-and-set. Exits 1 when somebody else was faster.
-
-    Every file is read; whether the model can be loaded, `headrace models check` says.
-    """
-    settings = load_settings(config, os.environ)
-    _check_registered(_open_store(settings).verify(name, version).manifest.model_class, settings)
-    with _live_versions(settings) as live:
-        if expected_epoch is None and not replace:
-            present = live.read(name)
-            expected_epoch = present.epoch if present is not None else 0
-        moved = live.activate(name, version, expected_epoch, time.time_ns() // 1_000_000, floor_epoch)
-    typer.echo(_describe_pointer(name, moved))
-    if replace and moved.epoch <= 1:
-        typer.echo(
-            "epochs begin anew: if a worker has served a higher one (its metric headrace_pointer_epoch), activate again"
-            " with --floor-epoch, or its records and those to come cannot be told apart by their epoch",
-            err=True,
-        )
-
-
-def active(name: Name, *, config: ConfigFile = None) -> None:
-    """Print the active version and its epoch. Exits 1 when there is none."""
-    with _live_versions(load_settings(config, os.environ)) as live:
-        timeline = live.read(name)
-    if timeline is None:
-        typer.echo(f"{name}: no active version", err=True)
-        raise typer.Exit(ExitCode.FAILED)
-    typer.echo(_describe_pointer(name, timeline))
-
-
-def _check_registered(model_class: str, settings: "Settings") -> None:
-    from model_store.registry import known_classes  # noqa: PLC0415 - keeps --help instant
-
-    known = known_classes(settings.model.classes)
-    if model_class not in known:
-        raise ConfigurationError(
-            f"class {model_class} is not registered in model.classes; there are {', '.join(sorted(known))}"
-        )
-
-
-def _open_store(settings: "Settings") -> "ModelStore":
-    from model_store.store import ModelStore  # noqa: PLC0415 - keeps --help instant
-
-    return ModelStore(settings.store.root)
-
-
-@contextmanager
-def _live_versions(settings: "Settings") -> Iterator["LiveVersions"]:
-    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
-
-    live = LiveVersions(settings.redis)
-    try:
-        yield live
-    finally:
-        live.close()
-
-
-def _describe(resolved: "ResolvedVersion") -> str:
+def _describe(resolved: "StoredVersion") -> str:
     size = sum(entry.size for entry in resolved.manifest.files)
     return f"{resolved.name} {resolved.version} ({resolved.manifest.model_class}, {size / 1e6:.1f} MB)"
-
-
-def _describe_pointer(name: str, timeline: "Timeline") -> str:
-    latest = timeline.latest
-    split = {} if latest is None else latest.split
-    total = sum(split.values())
-    parts = (version if len(split) == 1 else f"{version} {weight / total:.0%}" for version, weight in split.items())
-    return f"{name} {', '.join(parts)} epoch {timeline.epoch}"
 
 
 def _read_labels(path: Path | None) -> tuple[str, ...]:

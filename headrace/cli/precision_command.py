@@ -13,6 +13,7 @@ import typer
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import ConfigFile
 from headrace.cli.progress import show_progress
+from headrace.cli.store_access import open_cache
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 from schemas.precision import REDUCED_PRECISIONS, LayerPrecision
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     from model_store.payloads import Payload
     from model_store.precision.report import Report
-    from model_store.store import ModelStore, ResolvedVersion
+    from model_store.version_store import StoredVersion, VersionStore
+    from schemas.manifest import ModelManifest
     from schemas.settings import Settings
 
 
@@ -64,23 +66,30 @@ def precision(  # noqa: PLR0913 - one parameter per option
     Exits 1 when no plan within the budget is faster than fp32, 2 when version, data or host cannot do what was asked.
     """
     from model_store.precision.new_version import check_measurable, publish_proposal  # noqa: PLC0415 - quick --help
-    from model_store.store import ModelStore  # noqa: PLC0415
+    from model_store.store_opening import open_store  # noqa: PLC0415
 
     settings = load_settings(config, os.environ)
-    store = ModelStore(settings.store.root)
+    store = open_store(settings.store)
     source = _find_version(store, model, settings)
     check_measurable(source)
-    if publish is not None and store.directory_of(source.name, publish).exists():
+    if publish is not None and store.contains(source.name, publish):
         raise ConfigurationError(f"--publish {publish}: {source.name}/{publish} is there already")
-    report = _measure(settings, source, _chosen(precisions, settings), _Request(data, limit, budget, even_if_slower))
+    request = _Request(data, limit, budget, even_if_slower)
+    with open_cache(settings).fetch_weights(source) as weights:
+        report = _measure(settings, source.manifest, weights.path, _chosen(precisions, settings), request)
+        _answer(report, json_file)
+        if publish is not None:
+            made = publish_proposal(store, source, weights.path, publish, report)
+            typer.echo(f"published {made.name} {made.version}: {made.manifest.description}")
+
+
+def _answer(report: "Report", json_file: Path | None) -> None:
+    """Show what was found. Exits when there is no proposal."""
     _show(report)
     if json_file is not None:
         _write(json_file, report)
     if report.proposal is None:
         raise typer.Exit(ExitCode.FAILED)
-    if publish is not None:
-        made = publish_proposal(store, source, publish, report)
-        typer.echo(f"published {made.name} {made.version}: {made.manifest.description}")
 
 
 def _write(path: Path, report: "Report") -> None:
@@ -90,7 +99,7 @@ def _write(path: Path, report: "Report") -> None:
         raise ConfigurationError(f"--json {path}: {error.strerror}") from None
 
 
-def _find_version(store: "ModelStore", model: str, settings: "Settings") -> "ResolvedVersion":
+def _find_version(store: "VersionStore", model: str, settings: "Settings") -> "StoredVersion":
     from model_store.version_choice import choose_only_version  # noqa: PLC0415 - quick --help
 
     name, _, version = model.partition("@")
@@ -119,7 +128,8 @@ def _chosen(text: str | None, settings: "Settings") -> list[LayerPrecision]:
 
 def _measure(
     settings: "Settings",
-    source: "ResolvedVersion",
+    manifest: "ModelManifest",
+    weights: Path,
     precisions: list[LayerPrecision],
     request: _Request,
 ) -> "Report":
@@ -129,7 +139,7 @@ def _measure(
     from model_store.torch_loader import load_model  # noqa: PLC0415
 
     device = settings.model.device
-    loaded = load_model(source.directory, source.manifest, settings.model.classes, device, threads=1)
+    loaded = load_model(weights, manifest, settings.model.classes, device, threads=1)
     with show_progress() as progress:
         progress("reading samples")
         payloads = itertools.islice(_read(request.data, settings), request.limit)

@@ -1,16 +1,21 @@
 """A proposal becomes a version of its own; the one that was measured is only read."""
 
+from pathlib import Path
+
 from model_store.precision.report import Report, describe
 from model_store.publishing import VersionDraft, publish_file
-from model_store.store import ModelStore, ResolvedVersion
+from model_store.version_store import StoredVersion, VersionStore
 from schemas.errors import ConfigurationError, ManifestError
-from schemas.manifest import WEIGHTS_FILE
 
 _MAX_DESCRIPTION = 2000
 
 
-def publish_proposal(store: ModelStore, source: ResolvedVersion, version: str, report: Report) -> ResolvedVersion:
+def publish_proposal(
+    store: VersionStore, source: StoredVersion, weights: Path, version: str, report: Report
+) -> StoredVersion:
     """Publish the proposal with the source's weights, byte for byte, and the plan in its manifest (record 0017).
+
+    `weights` is the source's weights file on this host.
 
     Raises ConfigurationError when there is no proposal or it is beyond the budget, and as `publish_file`.
     """
@@ -31,10 +36,10 @@ def publish_proposal(store: ModelStore, source: ResolvedVersion, version: str, r
         description=text[:_MAX_DESCRIPTION],
         precision=proposal.plan,
     )
-    return publish_file(store, draft, source.directory / WEIGHTS_FILE)
+    return publish_file(store, draft, weights)
 
 
-def check_measurable(source: ResolvedVersion) -> None:
+def check_measurable(source: StoredVersion) -> None:
     """Raises ManifestError unless the version is float32: agreement with less would mean nothing."""
     precision = source.manifest.precision
     if precision != "fp32":

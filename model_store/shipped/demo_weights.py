@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from model_store.legacy_archive import read_pinned_archive
 from model_store.publishing import VersionDraft, publish_with
-from model_store.store import ModelStore, ResolvedVersion
+from model_store.version_store import StoredVersion, VersionStore
 from schemas.errors import ConfigurationError, VersionExistsError
 
 DEMO_MODEL = "imagenet"
@@ -44,7 +44,7 @@ PINNED: Mapping[str, PinnedWeights] = {
 }
 
 
-def publish_demo(store: ModelStore) -> Iterator[tuple[ResolvedVersion, bool]]:
+def publish_demo(store: VersionStore) -> Iterator[tuple[StoredVersion, bool]]:
     """Publish lite0, lite1 and lite2 as versions of `imagenet`; yields each, and whether it is new.
 
     Raises ConfigurationError when a package of the extra `demo` is missing, and as `publish_with`.

@@ -96,9 +96,10 @@ def producer_config(settings: Settings, identity: str, on_error: Callable[[Kafka
         "batch.size": min(largest, 512 * 1024),
         "queue.buffering.max.messages": 200_000,
         "queue.buffering.max.kbytes": 128 * 1024,
-        # At the default of 100 ms, one in five offset commits waits that long for a marker that takes 5 ms.
+        # At the default of 100 ms, one in five offset commits waits that long for a marker that takes 5 ms; and a
+        # busy broker's marker must not be waited for twice as long as it takes, since the pause doubles.
         "retry.backoff.ms": 5,
-        "retry.backoff.max.ms": 500,
+        "retry.backoff.max.ms": 20,
         "partitioner": "murmur2_random",
         "delivery.report.only.error": True,
         "error_cb": on_error,

@@ -37,6 +37,10 @@ class LoadOrder(Message, frozen=True, tag="load"):
     """Compile the module for each of these sizes before it counts as loaded."""
     decode_threads: int = 0
     """Threads that preprocess single records, while another batch runs; 0 for one batch after the other."""
+    require_signature: bool = False
+    """Load only what one of the keys signed."""
+    trusted_keys: dict[str, str] = {}
+    """Key id to public key, base64."""
 
 
 class OpenSession(Message, frozen=True, tag="session"):

@@ -27,6 +27,8 @@ MAKES_NO_DIFFERENCE = frozenset(
         "slots",
         "slot_bytes",
         "decode_threads",
+        "require_signature",
+        "trusted_keys",
     }
 )
 """Fields of the order. Version and class are in the manifest, and the class's code is counted itself."""

@@ -7,7 +7,9 @@ from model_store.batch_inputs import BatchPlan
 from model_store.golden_check import check_golden
 from model_store.loaded_model import LoadedModel
 from model_store.local_cache import CachedFile, LocalCache
-from model_store.store import ModelStore
+from model_store.signatures import SignaturePolicy
+from model_store.store_opening import open_location
+from schemas.manifest import ModelManifest
 from schemas.settings import LimitSettings
 from stream_workers.links.messages import LoadOrder
 from stream_workers.pipeline.answer_identity import answer_identity
@@ -24,19 +26,31 @@ class WarmModel:
 
 
 def load_warm(order: LoadOrder) -> WarmModel:
-    """Load what the order names. Raises what the store, the loader and the model class raise."""
+    """Load what the order names. Raises what the store, the loader and the model class raise.
+
+    Who signed the version is checked before any of its files is opened, and a file's SHA-256 before it is loaded.
+    """
+    store = open_location(order.store_root, SignaturePolicy(order.require_signature, order.trusted_keys))
+    stored = store.resolve(order.version.model, order.version.version)
+    weights = LocalCache(Path(order.cache_dir), order.cache_bytes).fetch_weights(stored)
+    try:
+        return _load(order, stored.manifest, weights)
+    except BaseException:
+        weights.close()
+        raise
+
+
+def _load(order: LoadOrder, manifest: ModelManifest, weights: CachedFile) -> WarmModel:
     from model_store.torch_loader import load_model  # noqa: PLC0415 - seconds, and a missing version fails before it
 
-    resolved = ModelStore(Path(order.store_root)).resolve(order.version.model, order.version.version)
-    weights = LocalCache(Path(order.cache_dir), order.cache_bytes).fetch_weights(resolved)
     non_finite = cast("Literal['reject', 'allow']", order.non_finite)
-    model = load_model(weights.path, resolved.manifest, order.classes, order.device, order.threads, non_finite)
-    identity = answer_identity(order, resolved.manifest, type(model.model))
+    model = load_model(weights.path, manifest, order.classes, order.device, order.threads, non_finite)
+    identity = answer_identity(order, manifest, type(model.model))
     model.use_plan(BatchPlan(order.max_batch_size, tuple(order.size_buckets), order.decode_threads))
     warmed = _warm_up(model, order)
-    if resolved.manifest.golden is not None:
+    if manifest.golden is not None:
         # Last, so that what is checked is what will serve: compiled, in its precision, on its device.
-        check_golden(model, resolved.manifest.golden, decode_limits(order))
+        check_golden(model, manifest.golden, decode_limits(order))
     return WarmModel(model, weights, warmed, identity)
 
 

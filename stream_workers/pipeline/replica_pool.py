@@ -99,12 +99,11 @@ class ReplicaPool:
         return self._identities.get(asked.version, b"") if asked is not None else b""
 
     def submit(self, batch: Batch, now: float) -> None:
-        """Give the batch to the replica of its version with the least in hand. Raises ValueError when none is free."""
-        replicas = self._groups.find(batch.version)
-        free = [replica for replica in replicas if replica.count_free_slots(batch.priority)]
+        """Give the batch to the replica of its version that can begin it soonest. Raises ValueError when none can."""
+        free = [one for one in self._groups.find(batch.version) if one.count_free_slots(batch.priority)]
         if not free:
             raise ValueError(f"no slot of version {batch.version.version} is free: count_free_slots() says when one is")
-        replica = min(free, key=lambda one: one.batches_in_hand)
+        replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.running_since))
         replica.submit(batch, now)
         if replica.has_unsent:
             self._watch(replica)

@@ -7,7 +7,6 @@ import select
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -54,7 +53,7 @@ def read_example(settings: Settings, version: ServedVersion, environment: Mappin
     child: ChildProcess[Example] = ChildProcess.start(MODULE, _example_decoder, without_settings(environment))
     model = settings.model
     try:
-        order = ExampleOrder(version, str(settings.store.root.absolute()), dict(model.classes), model.device)
+        order = ExampleOrder(version, settings.store.location, dict(model.classes), model.device)
         child.channel.send(order)
         give_up_at = time.monotonic() + model.load_timeout_seconds
         found: list[Example] = []
@@ -94,11 +93,11 @@ def main(arguments: list[str]) -> int:
 def _answer(order: ExampleOrder) -> Example:
     from model_store.inference_model import ModelContext  # noqa: PLC0415 - its errors are to be answered
     from model_store.registry import resolve_class  # noqa: PLC0415
-    from model_store.store import ModelStore  # noqa: PLC0415
+    from model_store.store_opening import open_location  # noqa: PLC0415
 
     try:
         version = order.version
-        manifest = ModelStore(Path(order.store_root)).resolve(version.model, version.version).manifest
+        manifest = open_location(order.store_root).resolve(version.model, version.version).manifest
         options = dict(manifest.options)
         context = ModelContext(manifest.labels, options, order.device, manifest.name, manifest.version)
         payload = resolve_class(manifest.model_class, order.classes)(context).example()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model_store.store import ModelStore
+from model_store.store_opening import open_store
 from model_store.version_choice import choose_only_version
 from schemas.errors import ConfigurationError
 from schemas.settings import Settings
@@ -35,7 +35,7 @@ def find_versions(settings: Settings, asked: Sequence[str]) -> list[str]:
 
     Raises ModelStoreError when one is not in the store, ConfigurationError when it is not clear which one is meant.
     """
-    store, name = ModelStore(settings.store.root), settings.model.name
+    store, name = open_store(settings.store), settings.model.name
     wanted = list(dict.fromkeys(asked)) or ([settings.model.version] if settings.model.version else [])
     if not wanted:
         wanted = [choose_only_version(store, name)]

@@ -49,7 +49,7 @@ class Launcher:
         self._member_module = member_module
         self._next_instance = 0
         self._spare: ChildProcess[FromMember] | None = None
-        self._store_root = str(settings.store.root.absolute())
+        self._store_root = settings.store.location
         self._cache_dir = str(model_cache_folder(settings).absolute())
         self._limits = settings.limits.model_dump_json().encode()
 
@@ -113,6 +113,8 @@ class Launcher:
             size_buckets=list(_plan_sizes(self._settings)),
             compile=model.compile,
             decode_threads=_decode_threads(model),
+            require_signature=self._settings.store.require_signature,
+            trusted_keys=self._settings.store.trusted_keys,
         )
         child.channel.send(order, [os.dup(ring)])
         self._next_instance += 1

@@ -13,7 +13,7 @@ from tests.unit.model_store.builders import CANARY_PICKLE
 @pytest.fixture
 def config(tmp_path: Path) -> str:
     path = tmp_path / "headrace.yaml"
-    path.write_text("store: {root: models}\nmodel: {classes: {mlp: 'examples.mlp:MlpClassifier'}}\n")
+    path.write_text("store: {root: models, cache_dir: cache}\nmodel: {classes: {mlp: 'examples.mlp:MlpClassifier'}}\n")
     return str(path)
 
 
@@ -93,7 +93,10 @@ def test_a_class_that_is_not_registered_is_refused_before_anything_is_written(
 ) -> None:
     code = main(["models", "publish", "m", "v1", "--weights", weights, "--class", "zzz", "--config", config])
     assert code == ExitCode.USAGE
-    assert "class zzz is not registered in model.classes; there are efficientnet-lite, mlp" in capsys.readouterr().err
+    assert (
+        "class zzz is not registered in model.classes; there are efficientnet-lite, exported, mlp"
+        in capsys.readouterr().err
+    )
     assert main(["models", "list", "--config", config]) == ExitCode.OK
     printed = capsys.readouterr()
     assert printed.out == ""

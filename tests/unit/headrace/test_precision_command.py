@@ -25,7 +25,9 @@ def store(tmp_path: Path) -> ModelStore:
 @pytest.fixture
 def config(tmp_path: Path, store: ModelStore) -> str:
     path = tmp_path / "headrace.yaml"
-    path.write_text(f"store: {{root: {store.root}}}\nmodel: {{classes: {{mlp: 'examples.mlp:MlpClassifier'}}}}\n")
+    path.write_text(
+        f"store: {{root: {store.root}, cache_dir: cache}}\nmodel: {{classes: {{mlp: 'examples.mlp:MlpClassifier'}}}}\n"
+    )
     return str(path)
 
 

@@ -18,6 +18,8 @@ FORBIDDEN_CALLS = {
     "eval", "exec", "compile", "__import__",
 }  # fmt: skip
 TORCH_DOORS = (
+    "model_store/exported/program_module.py",
+    "model_store/exported/program_writer.py",
     "model_store/int8_weight.py",
     "model_store/precision/torch_laboratory.py",
     "model_store/precision_torch.py",

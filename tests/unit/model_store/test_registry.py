@@ -12,7 +12,7 @@ def test_settings_and_shipped_classes_are_found() -> None:
 
 
 def test_an_unknown_class_lists_the_known_ones() -> None:
-    with pytest.raises(ManifestError, match=r"'os.system'.*efficientnet-lite, mlp"):
+    with pytest.raises(ManifestError, match=r"'os.system'.*efficientnet-lite, exported, mlp"):
         resolve_class("os.system", {"mlp": "examples.mlp:MlpClassifier"})
 
 
@@ -31,4 +31,4 @@ def test_a_registered_path_that_is_no_model_class_is_a_configuration_error(path:
 
 
 def test_shipped_names_are_few() -> None:
-    assert set(SHIPPED) == {"efficientnet-lite"}
+    assert set(SHIPPED) == {"efficientnet-lite", "exported"}

@@ -1,5 +1,7 @@
 """Cuts on the control topic, which anybody may have written."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,10 +25,8 @@ def test_the_key_names_the_cut_so_that_compaction_keeps_one_of_each() -> None:
 
 @given(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=60))
 def test_any_bytes_are_a_cut_or_refused(key: bytes | None, value: bytes | None) -> None:
-    try:
-        decode_cut(key, value)
-    except EnvelopeError as error:
-        assert "not a cut" in str(error)
+    with suppress(EnvelopeError):
+        assert encode_cut(decode_cut(key, value))[0] == key
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,25 @@ def test_batches_go_to_the_process_with_the_least_in_hand(stage: Stage) -> None:
     assert [order.batch_id for order in other.orders()] == [1, 3]
 
 
+def test_an_urgent_batch_goes_to_the_process_whose_batch_has_run_longest() -> None:
+    stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
+    late, early = stage.serve(V1, 2)
+    for number, now in ((1, 1.0), (2, 2.0), (3, 2.0), (4, 2.0)):
+        stage.now = now
+        stage.submit(number, priority=1)
+    stage.now = 3.0
+    late.say(Done(1, [1, 1], [], 1.0, b"ab"))  # so its next batch begins now, and that of the other has run since 2
+    stage.collect()
+    stage.submit(5, priority=0)
+    stage.submit(6, priority=0)
+    assert [order.batch_id for order in early.orders()] == [2, 4, 5]
+    assert [order.batch_id for order in late.orders()] == [1, 3, 6], "an urgent batch in hand counts more"
+    stage.pool.close()
+    stage.link.close()
+    for model in (late, early):
+        model.socket.close()
+
+
 def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
     stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
     (model,) = stage.serve(V1)

@@ -1,0 +1,152 @@
+"""`headrace models active` and `history`: what answers now at which worker, and what was decided before."""
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.exit_codes import ExitCode
+from headrace.cli.model_access import open_control_plane
+from headrace.cli.options import ConfigFile
+from schemas.configuration import load_settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from model_store.timeline import Timeline
+    from model_store.version_history import CutArchive, HistoryRow
+    from model_store.worker_reports import Candidate, Roster, WorkerReport
+    from schemas.settings import Settings
+
+Name = Annotated[str, typer.Argument(help="The model's name.")]
+_WIDTH_WITHOUT_TERMINAL = 200
+
+
+def register(models: typer.Typer) -> None:
+    """Add the commands."""
+    models.command("active")(active)
+    models.command("history")(history)
+
+
+def active(name: Name, *, config: ConfigFile = None) -> None:
+    """Print the active versions, a switch that is still to come, and every worker. Exits 1 when none is active."""
+    with open_control_plane(load_settings(config, os.environ)) as (live, workers):
+        timeline = live.read(name)
+        if timeline is None:
+            typer.echo(f"{name}: no active version", err=True)
+            raise typer.Exit(ExitCode.FAILED)
+        for line in describe_pointer(name, timeline, _now_ms()):
+            typer.echo(line)
+        roster, candidate = workers.read_workers(name), workers.read_candidate(name)
+    if candidate is not None:
+        typer.echo(f"{name} {', '.join(candidate.versions)} in preparation for {candidate.by or 'somebody'}")
+    if roster.reports or roster.unreadable:
+        _print_table(draw_workers(roster, candidate))
+    else:
+        typer.echo(f"no worker of {name} lives", err=True)
+
+
+def history(name: Name, *, config: ConfigFile = None) -> None:
+    """Print who decided what and when, newest first, and where each partition was cut. Exits 1 when nothing was."""
+    from model_store.version_history import list_history  # noqa: PLC0415 - keeps --help instant
+
+    settings = load_settings(config, os.environ)
+    with open_control_plane(settings) as (live, _):
+        timeline = live.read(name)
+    if timeline is None:
+        typer.echo(f"{name}: no active version, now or before", err=True)
+        raise typer.Exit(ExitCode.FAILED)
+    archive = find_cut_archive(settings)
+    cuts = {} if archive is None else archive.read_cuts(name)
+    _print_table(draw_history(list_history(timeline, cuts, _now_ms())))
+
+
+def find_cut_archive(settings: "Settings") -> "CutArchive | None":  # noqa: ARG001 - no kind of archive is there yet
+    """Where recorded cuts can be read with these settings; None when they are recorded nowhere."""
+    return None
+
+
+def describe_pointer(name: str, timeline: "Timeline", now_ms: int) -> list[str]:
+    """Return a line for the decision that holds now, and one for a switch that is still to come."""
+    from model_store.version_history import describe_split, describe_time, find_current  # noqa: PLC0415 - quick --help
+
+    lines = []
+    current, latest = find_current(timeline, now_ms), timeline.latest
+    if current is not None:
+        lines.append(f"{name} {describe_split(current.split)} epoch {current.epoch}")
+    if latest is not None and current is not None and latest.split != current.split:
+        seconds = (latest.effective_from_ms - now_ms) / 1000
+        when = f"from {describe_time(latest.effective_from_ms)}, in {seconds:.1f} s"
+        lines.append(f"{name} {describe_split(latest.split)} epoch {latest.epoch} armed {when}")
+    return lines
+
+
+def draw_workers(roster: "Roster", candidate: "Candidate | None") -> "Table":
+    """Lay out the reports as a table."""
+    from rich.table import Table  # noqa: PLC0415 - keeps --help instant
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, padding=(0, 2))
+    for heading in ("worker", "host", "process", "epoch", "serves", "warm", "preparation"):
+        table.add_column(heading, header_style="dim")
+    for report in roster.reports:
+        cells = (
+            report.worker,
+            report.host,
+            str(report.pid),
+            str(report.epoch),
+            ", ".join(report.serving),
+            ", ".join(report.warm),
+            _describe_preparation(report, candidate),
+        )
+        # Text and not markup: what a worker says is shown as it is.
+        table.add_row(*(Text(cell) for cell in cells))
+    for worker in roster.unreadable:
+        table.add_row(Text(worker), *("",) * 5, Text("its report is not one"))
+    return table
+
+
+def draw_history(rows: list["HistoryRow"]) -> "Table":
+    """Lay out the decisions as a table; the columns for reasons and cuts are left out when there are none."""
+    from rich.table import Table  # noqa: PLC0415 - keeps --help instant
+    from rich.text import Text  # noqa: PLC0415
+
+    columns = {
+        "epoch": [str(row.epoch) for row in rows],
+        "decided": [row.decided for row in rows],
+        "by": [row.by for row in rows],
+        "versions": [row.split for row in rows],
+        "takes effect": [row.takes_effect for row in rows],
+        "standing": [row.standing for row in rows],
+        "reason": [row.reason for row in rows],
+        "cuts": [row.cuts for row in rows],
+    }
+    shown = {heading: cells for heading, cells in columns.items() if any(cells)}
+    table = Table(box=None, padding=(0, 2))
+    for heading in shown:
+        table.add_column(heading, header_style="dim", overflow="fold")
+    for cells in zip(*shown.values(), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _describe_preparation(report: "WorkerReport", candidate: "Candidate | None") -> str:
+    if candidate is None:
+        return ""
+    if report.refused is not None and report.refused.candidate == candidate.id:
+        return f"refused: {report.refused.reason}"
+    if report.ready == candidate.id:
+        return "ready"
+    return "preparing" if report.preparing == candidate.id else "has not answered"
+
+
+def _print_table(table: "Table") -> None:
+    from rich.console import Console  # noqa: PLC0415 - keeps --help instant
+
+    Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL).print(table)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,28 @@
+"""The switching commands over simulated workers: the same doors and the same clock for all of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from headrace.cli import history_commands, main, switch_commands
+from tests.fakes.simulated_workers import SimulatedFleet
+
+
+def install_fleet(fleet: SimulatedFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point the commands at the fleet; what they would verify in a store counts as sound."""
+
+    @contextmanager
+    def open_doors(_: Any) -> Iterator[tuple[Any, Any]]:
+        yield fleet.versions_door, fleet.workers_door
+
+    for module in (switch_commands, history_commands):
+        monkeypatch.setattr(module, "open_control_plane", open_doors)
+    monkeypatch.setattr(switch_commands, "verify_versions", lambda *_: None)
+    monkeypatch.setattr(switch_commands, "_real_clock", lambda: fleet.clock)
+    monkeypatch.setattr(history_commands, "_now_ms", fleet.now_ms)
+
+
+def models(*arguments: str) -> int:
+    return main(["models", *arguments])
