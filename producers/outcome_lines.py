@@ -21,6 +21,7 @@ def outcome_line(outcome: Outcome) -> bytes:
         "model": outcome.model,
         "version": outcome.version,
         "epoch": outcome.epoch,
+        "precision": outcome.precision,
         "source": _place(outcome.source),
         "position": _place(outcome.position),
     }

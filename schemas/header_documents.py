@@ -3,6 +3,7 @@
 from typing import Any
 
 from schemas.headers import ERROR_PREFIX, MAX_ID_CHARS, MAX_TRACE_CHARS, REQUEST_TYPE, RESULT_SOURCE, RESULT_TYPE
+from schemas.precision import PRECISIONS
 from schemas.records import BYTES, CONTENT_TYPES, JSON, Stage
 
 Schema = dict[str, Any]
@@ -48,7 +49,7 @@ def request_headers() -> Schema:
 
 
 def result_headers() -> Schema:
-    """What a result always carries, and the trace context that it copies."""
+    """What a result always carries, then what it carries when that is known: precision and trace context."""
     properties = {
         "ce_specversion": {"const": "1.0"},
         "ce_id": _text("The id of the request."),
@@ -63,7 +64,11 @@ def result_headers() -> Schema:
         "title": "ResultHeaders",
         "description": "Headers of a result.",
         "type": "object",
-        "properties": {**properties, "traceparent": _text("W3C trace context of the request.")},
+        "properties": {
+            **properties,
+            "modelprecision": _text("What that version computes in.", enum=list(PRECISIONS)),
+            "traceparent": _text("W3C trace context of the request."),
+        },
         "required": list(properties),
     }
 
@@ -94,6 +99,9 @@ def dead_letter_headers() -> Schema:
         "title": "DeadLetterHeaders",
         "description": "Headers that a dead letter adds to those of its request. Key and value are the request's own.",
         "type": "object",
-        "properties": properties,
+        "properties": {
+            **properties,
+            ERROR_PREFIX + "precision": _text("What that version computes in, if it was met.", enum=list(PRECISIONS)),
+        },
         "required": list(properties),
     }

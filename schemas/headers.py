@@ -159,9 +159,14 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     return headers
 
 
-def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[str, str | bytes | None]]:
-    """Write the part of a result's envelope that all results of one version share; the request's id is added to it."""
-    return [
+def encode_result_headers(
+    model: str, version: str, epoch: int, precision: str = ""
+) -> list[tuple[str, str | bytes | None]]:
+    """Write the part of a result's envelope that all results of one version share; the request's id is added to it.
+
+    `precision` is left out when it is not known.
+    """
+    headers: list[tuple[str, str | bytes | None]] = [
         ("ce_specversion", SPEC_VERSION),
         ("ce_source", RESULT_SOURCE),
         ("ce_type", RESULT_TYPE),
@@ -170,6 +175,7 @@ def encode_result_headers(model: str, version: str, epoch: int) -> list[tuple[st
         ("modelversion", version.encode()),
         ("modelepoch", str(epoch).encode()),
     ]
+    return [*headers, ("modelprecision", precision.encode())] if precision else headers
 
 
 def _integer(name: str, value: bytes | None) -> int:
@@ -202,6 +208,8 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
         epoch=_integer("modelepoch", named.get("modelepoch")),
         traceparent=_text("traceparent", named.get("traceparent")),
         position=position,
+        source_timestamp_ms=body.source_timestamp_ms,
+        precision=_text("modelprecision", named.get("modelprecision")),
     )
 
 
@@ -228,6 +236,7 @@ def encode_dead_letter_headers(  # noqa: PLR0913 - one argument per fact, all ke
     epoch: int,
     time_ms: int,
     payload_omitted: bool = False,
+    precision: str = "",
 ) -> list[tuple[str, bytes]]:
     """Write a dead letter's headers: those of the request, then ours under one prefix."""
     facts = {
@@ -249,6 +258,8 @@ def encode_dead_letter_headers(  # noqa: PLR0913 - one argument per fact, all ke
         "time": time_ms,
         "payload-omitted": int(payload_omitted),
     }
+    if precision:
+        facts["precision"] = precision
     ours = [(ERROR_PREFIX + name, str(value).encode()) for name, value in facts.items()]
     return forward_headers(request.headers) + ours
 
@@ -291,4 +302,5 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
         time_ms=number("time"),
         payload_omitted=bool(number("payload-omitted")),
         position=position,
+        precision=_text(ERROR_PREFIX + "precision", facts.get("precision")),
     )

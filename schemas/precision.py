@@ -7,6 +7,7 @@ from typing import Any, Literal, cast, get_args
 Precision = Literal["fp32", "bf16", "fp16", "int8", "mixed"]
 LayerPrecision = Literal["fp32", "bf16", "fp16", "int8"]
 
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 LAYER_PRECISIONS: tuple[LayerPrecision, ...] = get_args(LayerPrecision)
 REDUCED_PRECISIONS = tuple(precision for precision in LAYER_PRECISIONS if precision != "fp32")
 MAX_PLAN_ENTRIES = 4096

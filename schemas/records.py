@@ -87,6 +87,8 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
     """The model's answer as JSON text; `null` unless the status is ok."""
     source: Position
     timings: Timings
+    source_timestamp_ms: int = 0
+    """When the request was appended: epoch ms of the broker's clock, 0 when that is not known."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +107,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str
     position: Position
     """Where the result itself lies."""
+    source_timestamp_ms: int = 0
+    """When the request was appended, epoch ms; 0 when that is not known. An exact switch is cut by it."""
+    precision: str = ""
+    """What the version computes in, as its manifest says; empty for results that no model made."""
 
     @property
     def answer(self) -> Any:
@@ -154,3 +160,5 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     payload_omitted: bool
     """True when the payload was too large to travel again: it is empty here, and the source position is the pointer."""
     position: Position
+    precision: str = ""
+    """What the version computes in, as its manifest says; empty when it met none."""

@@ -59,7 +59,9 @@ def build_parts(
     parts = WorkerParts(
         settings=settings,
         member=GroupMember(settings, slot),
-        settlement=_settlement(settings, writer, OutcomeEncoder(settings, slot, facts.partition_counts)),
+        settlement=_settlement(
+            settings, writer, OutcomeEncoder(settings, slot, facts.partition_counts, pool.precision_of)
+        ),
         pool=pool,
         metrics=metrics,
         intake=Intake(settings.limits, settings.topics.priorities, _pricing(batching)),

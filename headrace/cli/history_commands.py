@@ -11,17 +11,19 @@ from headrace.cli.exit_codes import ExitCode
 from headrace.cli.model_access import open_control_plane
 from headrace.cli.options import ConfigFile
 from schemas.configuration import load_settings
+from schemas.errors import ConfigurationError, UnavailableError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from model_store.timeline import Timeline
-    from model_store.version_history import CutArchive, HistoryRow
+    from model_store.version_history import CutArchive, Cuts, HistoryRow
     from model_store.worker_reports import Candidate, Roster, WorkerReport
     from schemas.settings import Settings
 
 Name = Annotated[str, typer.Argument(help="The model's name.")]
 _WIDTH_WITHOUT_TERMINAL = 200
+_KAFKA_SECONDS = 5.0
 
 
 def register(models: typer.Typer) -> None:
@@ -58,14 +60,26 @@ def history(name: Name, *, config: ConfigFile = None) -> None:
     if timeline is None:
         typer.echo(f"{name}: no active version, now or before", err=True)
         raise typer.Exit(ExitCode.FAILED)
+    _print_table(draw_history(list_history(timeline, _read_cuts(settings, name), _now_ms())))
+
+
+def find_cut_archive(settings: "Settings") -> "CutArchive | None":
+    """Where recorded cuts can be read with these settings; None when they name no Kafka."""
+    from producers.recorded_cuts import RecordedCuts  # noqa: PLC0415 - keeps --help instant
+
+    if "bootstrap" not in settings.kafka.model_fields_set:
+        return None
+    return RecordedCuts(settings.kafka, settings.topics.control, start_timeout_seconds=_KAFKA_SECONDS)
+
+
+def _read_cuts(settings: "Settings", name: str) -> "Cuts":
+    """Read the cuts, or say why they are left out: the decisions are worth printing without them."""
     archive = find_cut_archive(settings)
-    cuts = {} if archive is None else archive.read_cuts(name)
-    _print_table(draw_history(list_history(timeline, cuts, _now_ms())))
-
-
-def find_cut_archive(settings: "Settings") -> "CutArchive | None":  # noqa: ARG001 - no kind of archive is there yet
-    """Where recorded cuts can be read with these settings; None when they are recorded nowhere."""
-    return None
+    try:
+        return {} if archive is None else archive.read_cuts(name)
+    except (UnavailableError, ConfigurationError) as error:
+        typer.echo(f"cuts are left out: {error}", err=True)
+        return {}
 
 
 def describe_pointer(name: str, timeline: "Timeline", now_ms: int) -> list[str]:

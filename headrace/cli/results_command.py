@@ -11,8 +11,9 @@ import typer
 
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.options import ConfigFile
+from headrace.cli.version_audit_view import audit_versions
 from schemas.configuration import load_settings
-from schemas.errors import UnavailableError
+from schemas.errors import ConfigurationError, UnavailableError
 
 if TYPE_CHECKING:
     from producers.outcomes import Outcome
@@ -49,6 +50,10 @@ def results(  # noqa: PLR0913 - one parameter per option
     ids: Annotated[list[str] | None, typer.Option("--id", help="Only this request; may be repeated.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many outcomes.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many seconds.")] = None,
+    audit: Annotated[
+        bool, typer.Option(help="Prove which version answered, instead: exit 0 when clean, 1 when not.")
+    ] = (False),
+    no_timeline: Annotated[bool, typer.Option(help="With --audit: ask neither Redis nor the control topic.")] = False,
 ) -> None:
     """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come.
 
@@ -57,6 +62,11 @@ def results(  # noqa: PLR0913 - one parameter per option
     from producers.result_reader import ResultReader  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
+    if audit:
+        if follow or start or ids or count or timeout is not None:
+            raise ConfigurationError("--audit looks at every outcome: of the other options it takes --format only")
+        audit_versions(settings, as_json=output is Format.JSONL, from_topic_alone=no_timeline)
+        return
     begin = _begin(start, follow=follow)
     deadline = None if timeout is None else time.monotonic() + timeout
     tally = _Tally(set(ids or ()), count)

@@ -10,6 +10,7 @@ from producers.audit.findings import Kind
 from producers.audit.ledger import Bounds, Ledger, Offsets, SentRecord
 from producers.audit.report import AuditReport
 from producers.audit.sent_file import read_sent_file
+from producers.audit.version_facts import NOT_KNOWN, Decisions
 from producers.audit.watching import Sighting, Watcher, over_after
 from producers.outcomes import Outcome, Record, decode_outcome
 from schemas.errors import EnvelopeError
@@ -32,6 +33,8 @@ class AuditOptions:
     """Where the audit begins, for topics that are older than what is audited."""
     during_seconds: float = 0.0
     """How long a first reader follows the outcomes before the second reads them all again."""
+    decisions: Decisions = NOT_KNOWN
+    """What was decided about versions. Without it they are checked as far as outcomes alone tell."""
     open_transaction_seconds: float = 15.0
     """How long a transaction may stay open before it counts as hanging."""
 
@@ -71,7 +74,7 @@ class Audit:
         if sighting is not None:
             _compare(ledger, sighting, shown)
         committed = self._check_group(ledger, ends)
-        ledger.close(committed)
+        ledger.close(committed, self._options.decisions)
         for line in held_back:
             ledger.findings.add(Kind.HANGING, line)
         return self._report(ledger, sighting, tombstones)

@@ -20,6 +20,16 @@ class Kind(enum.StrEnum):
     """An outcome for a request that was never sent, or under another id than the request's."""
     WRONG_VERSION = "wrong_version"
     """A version epoch that went back along the offsets of a source partition."""
+    EARLY_CUT = "early_cut"
+    """A record before the cut of a switch that met what begins there, or a switch without any cut."""
+    LATE_CUT = "late_cut"
+    """A record at or after the cut of a switch that met what was before it."""
+    MIXED_VERSIONS = "mixed_versions"
+    """A record that met another version than its epoch, or its key under a split, has."""
+    UNKNOWN_DECISION = "unknown_decision"
+    """A record under an epoch that no entry of the timeline has."""
+    CUT_TWICE = "cut_twice"
+    """A switch that has two different cuts recorded for one partition."""
     UNREADABLE = "unreadable"
     """A record in an outcome topic that is no outcome."""
     UNSTABLE = "unstable"
@@ -55,6 +65,10 @@ class Findings:
     def add(self, kind: Kind, example: str) -> None:
         """Count one more of `kind`; the first examples are kept."""
         self._by_kind.setdefault(kind, Finding()).add(example)
+
+    def take_over(self, others: Mapping[Kind, Finding]) -> None:
+        """Add what was found elsewhere, of kinds that were not met here."""
+        self._by_kind |= others
 
     def count(self, kind: Kind) -> int:
         """Count the findings of one kind."""

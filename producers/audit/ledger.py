@@ -4,12 +4,14 @@ A request is known by its position. Its id is compared too, but two requests may
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from producers.audit.findings import Findings, Kind
+from producers.audit.version_facts import NOT_KNOWN, Decisions, Met, read_met
+from producers.audit.version_proof import VersionProof, prove_versions
 from producers.outcomes import Outcome
 from schemas.records import Position, Result, Status
 
@@ -41,10 +43,10 @@ class Counts:
 
 @dataclass
 class _Source:
-    """One source partition: its requests by offset, and the epoch of each that has its outcome (None: no model)."""
+    """One source partition: its requests by offset, and what each met that has its outcome (None: no version)."""
 
     sent: dict[int, SentRecord] = field(default_factory=dict)
-    epochs: dict[int, int | None] = field(default_factory=dict)
+    met: dict[int, Met | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,19 +92,28 @@ class Ledger:
         if request is None:
             self._enter_stranger(outcome)
             return
-        if outcome.source.offset in source.epochs:
+        if outcome.source.offset in source.met:
             self._double(request, outcome)
             return
-        source.epochs[outcome.source.offset] = outcome.epoch if outcome.version else None
+        source.met[outcome.source.offset] = read_met(outcome)
         self._check_id(request, outcome)
         self._check_order(request, outcome)
         self._count(request, outcome)
 
-    def close(self, committed: Offsets | None = None) -> None:
-        """Find what is missing, versions that went back and, given a group's offsets, commits without an outcome."""
+    def close(self, committed: Offsets | None = None, decisions: Decisions = NOT_KNOWN) -> VersionProof:
+        """Find what is missing, wrong versions and, given a group's offsets, commits without an outcome.
+
+        Returns the proof of the versions; its findings are among the ledger's.
+        """
         for partition, source in sorted(self._sources.items()):
             self._find_missing(partition, source, committed or {})
-            self._find_older_versions(partition, source)
+        proof = prove_versions(self._list_met, decisions)
+        self.findings.take_over(proof.findings)
+        return proof
+
+    def _list_met(self) -> Iterator[Met]:
+        for source in self._sources.values():
+            yield from (met for _, met in sorted(source.met.items()) if met is not None)
 
     def next_offsets(self) -> dict[Partition, int]:
         """Tell, by source partition, the offset behind the last request entered."""
@@ -162,20 +173,10 @@ class Ledger:
 
     def _find_missing(self, partition: Partition, source: _Source, committed: Offsets) -> None:
         for offset, request in sorted(source.sent.items()):
-            if offset in source.epochs or request.tombstone:
+            if offset in source.met or request.tombstone:
                 continue
             self.findings.add(Kind.MISSING, str(request.position))
             if offset < committed.get(partition, 0):
                 self.findings.add(Kind.GROUP_AHEAD, f"{request.position} has no outcome and will not be read again")
             for counts in self._counts(request.key):
                 counts.missing += 1
-
-    def _find_older_versions(self, partition: Partition, source: _Source) -> None:
-        newest = -1
-        for offset, epoch in sorted(source.epochs.items()):
-            if epoch is None:
-                continue
-            if epoch < newest:
-                place = Position(*partition, offset)
-                self.findings.add(Kind.WRONG_VERSION, f"{place} met epoch {epoch} after epoch {newest}")
-            newest = max(newest, epoch)

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from producers.audit.findings import Kind
+from producers.audit.findings import Finding, Kind
 from producers.audit.ledger import Counts
 from producers.audit.report import AuditReport
 from schemas.errors import one_line
@@ -23,7 +23,7 @@ def render_report(report: AuditReport, *, streams: int = 10) -> RenderableType:
         parts.append(Text(f"tombstones: {report.tombstones}; outcomes of requests not listed: {report.unlisted}"))
     if report.watched is not None:
         parts.append(Text(f"outcomes seen by the reader during: {report.watched}"))
-    parts += [_finding(report, kind) for kind in Kind if report.count(kind)]
+    parts += [draw_finding(kind, report.findings[kind]) for kind in Kind if report.count(kind)]
     return Group(*parts)
 
 
@@ -42,8 +42,8 @@ def _counts_table(rows: list[tuple[str, Counts]]) -> Table:
     return table
 
 
-def _finding(report: AuditReport, kind: Kind) -> Text:
-    finding = report.findings[kind]
+def draw_finding(kind: Kind, finding: Finding) -> Text:
+    """One kind of finding with its first examples."""
     lines = [
         f"{kind.value.replace('_', ' ')}: {finding.count}",
         *(f"  {one_line(str(example))}" for example in finding.examples),

@@ -38,13 +38,16 @@ class OutcomeEncoder:
         settings: Settings,
         worker: str,
         partition_counts: Mapping[str, int],
+        precision_of: Callable[[str], str],
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """`precision_of` knows what a version computes in, or returns an empty text; it is asked once for each."""
         self._topics = settings.topics
         self._limits = settings.limits
         self._group = settings.worker.group
         self._worker = worker
         self._counts = partition_counts
+        self._precision_of = precision_of
         self._wall_clock = wall_clock
         self._shared_headers: dict[ServedVersion, list[tuple[str, str | bytes | None]]] = {}
         self._results = settings.topics.results
@@ -79,20 +82,26 @@ class OutcomeEncoder:
         request = item.request
         if timings is not self._timings:
             # Records of a batch share one object, so this is paid once for many of them.
-            self._timings, self._tail = timings, b'},"timings":%b}' % msgspec.json.encode(timings)
-        source = (request.topic, request.partition)
-        if source != self._source:
-            self._source, self._middle = source, self._encode_source(*source)
-        value = b'{"status":%b,"output":%b%b%d%b' % (status, output, self._middle, request.offset, self._tail)
-        shared = self._shared_headers.get(version)
-        if shared is None:
-            shared = encode_result_headers(version.model, version.version, version.epoch)
-            self._shared_headers[version] = shared
+            self._timings, self._tail = timings, b',"timings":%b}' % msgspec.json.encode(timings)
+        topic_partition = (request.topic, request.partition)
+        if topic_partition != self._source:
+            self._source, self._middle = topic_partition, self._encode_source(*topic_partition)
+        source = (self._middle, request.offset, request.timestamp_ms)
+        value = b'{"status":%b,"output":%b%b%d},"source_timestamp_ms":%d%b' % (status, output, *source, self._tail)
+        shared = self._shared_headers.get(version) or self._share_headers(version)
         headers = [*shared, ("ce_id", request.id.encode())]
         if request.traceparent:
             headers.append(("traceparent", request.traceparent.encode()))
         partition = request.partition if request.partition < self._result_partitions else -1
         return OutRecord(self._results, partition, request.key, value, headers)
+
+    def _share_headers(self, version: ServedVersion) -> list[tuple[str, str | bytes | None]]:
+        precision = self._precision_of(version.version)
+        headers = encode_result_headers(version.model, version.version, version.epoch, precision)
+        if precision:
+            # Without it the version is not loaded here yet, and these are no answers of a model.
+            self._shared_headers[version] = headers
+        return headers
 
     @staticmethod
     def _encode_source(topic: str, partition: int) -> bytes:
@@ -114,6 +123,7 @@ class OutcomeEncoder:
                 model=rejected.version.model,
                 version=rejected.version.version,
                 epoch=rejected.version.epoch,
+                precision=self._precision_of(rejected.version.version),
                 time_ms=int(self._wall_clock() * 1000),
                 payload_omitted=omitted,
             )

@@ -201,6 +201,8 @@ class Ready(Message, frozen=True, tag="ready"):
     version: ServedVersion
     answer_identity: bytes = b""
     """See :mod:`stream_workers.pipeline.answer_identity`."""
+    precision: str = ""
+    """What the manifest of the loaded version says it computes in."""
 
 
 class Fault(Message, frozen=True):

@@ -134,6 +134,13 @@ class ModelPool(Protocol):
         """
         ...
 
+    def precision_of(self, version: str) -> str:
+        """What a version computes in, as its manifest says, once a process of it was ready; empty before.
+
+        May be called from any thread.
+        """
+        ...
+
     def submit(self, batch: Batch, now: float) -> None:
         """Write the batch's payloads into a free slot of a process of its version and start it.
 

@@ -18,8 +18,11 @@ from stream_workers.pipeline.answer_identity import answer_identity
 class WarmModel:
     """A loaded version with the cached file that it is mapped from, which stays in the cache as long as this lives."""
 
-    def __init__(self, model: LoadedModel, weights: CachedFile, warmed: int, answer_identity: bytes) -> None:
+    def __init__(
+        self, model: LoadedModel, weights: CachedFile, warmed: int, answer_identity: bytes, precision: str
+    ) -> None:
         self.model = model
+        self.precision = precision
         self.warmed = warmed
         self.answer_identity = answer_identity
         self._weights = weights
@@ -51,7 +54,7 @@ def _load(order: LoadOrder, manifest: ModelManifest, weights: CachedFile) -> War
     if manifest.golden is not None:
         # Last, so that what is checked is what will serve: compiled, in its precision, on its device.
         check_golden(model, manifest.golden, decode_limits(order))
-    return WarmModel(model, weights, warmed, identity)
+    return WarmModel(model, weights, warmed, identity, manifest.precision)
 
 
 def _warm_up(model: LoadedModel, order: LoadOrder) -> int:

@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> int:
         warm = _load(channel, order)
         if warm is None:
             return 1
-        ready = Ready(order.version, warm.answer_identity)
+        ready = Ready(order.version, warm.answer_identity, warm.precision)
         runner = BatchRunner(warm.model, ring, decode_limits(order))
         ModelServer(channel, ready, ring, runner, overlap=order.decode_threads > 0).serve()
     except LinkClosedError:

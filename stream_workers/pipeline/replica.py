@@ -68,7 +68,8 @@ class Replica:
         self.version = attach.version.version
         """By name: epochs come and go while it is loaded."""
         self.answer_identity = b""
-        """Known once it is ready."""
+        """Known once it is ready, as is what follows."""
+        self.precision = ""
         self.is_ready = False
         self.is_gone = False
         """The data socket has ended; its batches wait for the reason why."""
@@ -195,7 +196,7 @@ class Replica:
     def _take(self, message: Outcome, now: float) -> BatchOutcome | None:
         if isinstance(message, Ready):
             self.is_ready, self._moved_at = True, now
-            self.answer_identity = message.answer_identity
+            self.answer_identity, self.precision = message.answer_identity, message.precision
             return None
         held = self._in_hand.get(message.batch_id)
         if held is None or not self.is_ready:

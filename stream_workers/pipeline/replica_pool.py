@@ -65,6 +65,7 @@ class ReplicaPool:
         self._groups = ReplicaGroups()
         self._logged: ServedVersion | None = None
         self._identities: dict[str, bytes] = {}
+        self._precisions: dict[str, str] = {}
         self._checked_at = float("-inf")
 
     # -- the contract --------------------------------------------------------------------------------------------------
@@ -97,6 +98,10 @@ class ReplicaPool:
         """What would make the answers of a version; empty when its class does not declare `cacheable`."""
         asked = version or self._groups.active
         return self._identities.get(asked.version, b"") if asked is not None else b""
+
+    def precision_of(self, version: str) -> str:
+        """What a version computes in, once a process of it was ready; empty before."""
+        return self._precisions.get(version, "")
 
     def submit(self, batch: Batch, now: float) -> None:
         """Give the batch to the replica of its version that can begin it soonest. Raises ValueError when none can."""
@@ -160,6 +165,7 @@ class ReplicaPool:
 
     def _note_identity(self, replica: Replica) -> None:
         """Two processes of one version that differ, as when code has changed between their starts, end all caching."""
+        self._precisions[replica.version] = replica.precision
         known = self._identities.setdefault(replica.version, replica.answer_identity)
         if known != replica.answer_identity:
             self._identities[replica.version] = b""

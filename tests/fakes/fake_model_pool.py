@@ -59,6 +59,9 @@ class FakeModelPool:
         del version
         return b"i" * 32
 
+    def precision_of(self, version: str) -> str:
+        return "" if version in self.missing else "fp32"
+
     def submit(self, batch: Batch, now: float) -> None:
         del now
         self.batches.append(batch)

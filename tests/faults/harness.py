@@ -10,6 +10,7 @@ The usual run::
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from producers.audit.audit import Audit, AuditOptions
 from producers.audit.report import AuditReport
+from producers.audit.version_facts import NOT_KNOWN, Decisions
 from producers.audit.watching import Sighting, Watcher
 from producers.audit_reader import KafkaAudit
 from producers.kafka_publisher import Publisher
@@ -244,12 +246,21 @@ class FaultRun:
             except TimeoutError as error:
                 raise TimeoutError(f"{error}: {self._last_words()}") from None
 
-    def finish(self, load: Load | None = None, *, drain_seconds: float = 60.0) -> Outcome:
-        """Drain, stop the reader during, audit everything, and measure the pauses under `load`."""
+    def finish(
+        self,
+        load: Load | None = None,
+        *,
+        drain_seconds: float = 60.0,
+        decisions: Callable[[], Decisions] = lambda: NOT_KNOWN,
+    ) -> Outcome:
+        """Drain, stop the reader during, audit everything, and measure the pauses under `load`.
+
+        `decisions` is asked once everything has its outcome; with it, every cut is held to what was decided.
+        """
         self.wait_until_drained(drain_seconds)
         sighting = self._watch.result()
         with KafkaAudit(self.rig.direct) as access:
-            report = Audit(access, self.topics, AuditOptions(group=self.group)).run(sighting)
+            report = Audit(access, self.topics, AuditOptions(group=self.group, decisions=decisions())).run(sighting)
             if load is None:
                 return Outcome(report, None, [], self._last_words())
             acknowledged = Audit(access, self.topics, AuditOptions(sent_file=load.sent_file)).run()

@@ -8,13 +8,16 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from headrace.cli.decided_versions import make_decisions
 from model_store.live_versions import LiveVersions
 from model_store.live_workers import LiveWorkers
 from model_store.record_versions import PartitionVersions
 from model_store.timeline import SwitchMode, Timeline
 from model_store.worker_reports import Candidate, WorkerReport
+from producers.audit.version_facts import Decisions
 from producers.outcomes import decode_outcome
 from producers.record_reader import RecordReader
+from producers.recorded_cuts import collect_cuts
 from schemas.settings import RedisSettings, TopicSettings
 from schemas.version_cuts import VersionCut, decode_cut
 from tests.faults.harness import MODEL, FaultRun
@@ -42,6 +45,10 @@ class Switches:
     def read(self) -> Timeline:
         """The timeline as it stands."""
         return self._versions.read(MODEL) or Timeline()
+
+    def decisions(self) -> Decisions:
+        """What was decided and recorded, as an audit needs it: `run.finish(load, decisions=switches.decisions)`."""
+        return make_decisions(self.read(), collect_cuts(read_cuts(self.run), MODEL))
 
     def reports(self) -> tuple[WorkerReport, ...]:
         """What the members say."""

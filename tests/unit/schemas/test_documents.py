@@ -54,7 +54,7 @@ def full_request_headers(content_type: str = JSON) -> Headers:
 
 
 def full_result_headers() -> Headers:
-    return [*encode_result_headers("model", "v1", 3), ("ce_id", b"r-1"), ("traceparent", b"00-0a-b7-01")]
+    return [*encode_result_headers("model", "v1", 3, "bf16"), ("ce_id", b"r-1"), ("traceparent", b"00-0a-b7-01")]
 
 
 def full_dead_letter_headers() -> Headers:
@@ -71,7 +71,16 @@ def full_dead_letter_headers() -> Headers:
     )
     error = ErrorDetail(stage=Stage.MODEL, code="model_failure", error_class="ModelFailureError", message="no")
     return encode_dead_letter_headers(
-        request, error, group="g", worker="w", model="m", version="v1", epoch=0, time_ms=5, payload_omitted=True
+        request,
+        error,
+        group="g",
+        worker="w",
+        model="m",
+        version="v1",
+        epoch=0,
+        time_ms=5,
+        payload_omitted=True,
+        precision="int8",
     )
 
 
@@ -81,6 +90,7 @@ def result_body(status: Status) -> object:
         output=msgspec.Raw(b'{"class": 1}' if status is Status.OK else b"null"),
         source=Position("t", 0, 1),
         timings=Timings(1.0, 2.5, 4),
+        source_timestamp_ms=1_700_000_000_000,
     )
     return json.loads(msgspec.json.encode(body))
 

@@ -21,7 +21,7 @@ REJECTED = Rejected(
 def encode(outcome: Outcome, *, result_bytes: int = 4096, partitions: int = 8, **varied: object) -> OutRecord | None:
     settings = Settings(limits=LimitSettings(result_bytes=result_bytes))
     counts = {settings.topics.results: partitions, settings.topics.dead_letters: partitions}
-    encoder = OutcomeEncoder(settings, "worker-0", counts, wall_clock=lambda: 5.0)
+    encoder = OutcomeEncoder(settings, "worker-0", counts, lambda _: "bf16", wall_clock=lambda: 5.0)
     one = WorkItem(request(7, 3, **varied), 1, 0.0, "s", 10)  # type: ignore[arg-type]  # builders check the names
     one.outcome = outcome
     return encoder.encode(one)
@@ -45,13 +45,42 @@ def test_an_answer_reads_back_whole() -> None:
 
 
 def test_records_of_other_sources_and_batches_do_not_share_what_is_cached() -> None:
-    encoder = OutcomeEncoder(Settings(), "w", {})
+    encoder = OutcomeEncoder(Settings(), "w", {}, lambda _: "fp32")
     for offset, partition, batch in [(0, 0, 1), (1, 1, 1), (2, 0, 2)]:
         one = WorkItem(request(offset, partition), 1, 0.0, "s", 1)
         one.outcome = Answer(b"1", VERSION, Timings(0.5, 0.5, batch))
         record = sure(encoder.encode(one))
         result = decode_result(record.key, record.value or b"", record.headers, AT)
         assert (result.source.offset, result.source.partition, result.timings.batch_size) == (offset, partition, batch)
+
+
+def test_an_answer_says_when_its_own_request_was_appended_and_what_the_version_computes_in() -> None:
+    encoder = OutcomeEncoder(Settings(), "w", {}, lambda version: {"v1": "int8"}[version])
+    shared = Answer(b"1", VERSION, Timings(0.5, 0.5, 2))
+    for offset, appended in [(4, 1_700_000_000_123), (5, 1_700_000_000_456)]:
+        one = WorkItem(request(offset, 0, timestamp_ms=appended), 1, 0.0, "s", 1)
+        # One answer for two requests, as from the result cache.
+        one.outcome = shared
+        record = sure(encoder.encode(one))
+        result = decode_result(record.key, record.value or b"", record.headers, AT)
+        assert (result.source.offset, result.source_timestamp_ms, result.precision) == (offset, appended, "int8")
+
+
+def test_the_precision_is_asked_until_it_is_known_and_then_no_more() -> None:
+    asked = iter(["", "bf16"])
+    encoder = OutcomeEncoder(Settings(), "w", {}, lambda _: next(asked))
+    found = []
+    for outcome in (Expired(VERSION, Timings(1.0, 0.0, 0)), *[Answer(b"1", VERSION, Timings(1.0, 1.0, 1))] * 2):
+        one = WorkItem(request(1, 0), 1, 0.0, "s", 1)
+        one.outcome = outcome
+        record = sure(encoder.encode(one))
+        found.append(decode_result(record.key, record.value or b"", record.headers, AT).precision)
+    assert found == ["", "bf16", "bf16"]
+
+
+def test_a_dead_letter_names_the_precision() -> None:
+    record = sure(encode(REJECTED))
+    assert decode_dead_letter(record.key, record.value, record.headers, AT).precision == "bf16"
 
 
 def test_an_expired_request_has_a_result_without_output() -> None:
@@ -63,7 +92,7 @@ def test_an_expired_request_has_a_result_without_output() -> None:
 
 def test_a_cut_is_a_record_of_the_control_topic() -> None:
     cut = VersionCut("m", "requests", 3, 2, 7, 5)
-    record = sure(OutcomeEncoder(Settings(), "w", {}).encode(cut))
+    record = sure(OutcomeEncoder(Settings(), "w", {}, lambda _: "fp32").encode(cut))
     assert (record.topic, record.partition, record.headers) == ("headrace.control", 0, [])
     assert decode_cut(record.key, record.value) == cut
 

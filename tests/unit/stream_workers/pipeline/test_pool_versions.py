@@ -71,6 +71,21 @@ def test_a_version_is_resident_from_ready_to_lost(stage: Stage) -> None:
     assert stage.pool.resident() == {"v1"}
 
 
+def test_the_precision_of_a_version_is_known_once_a_process_of_it_is_ready_and_stays_known(stage: Stage) -> None:
+    (one,) = stage.serve(V1)
+    (two,) = stage.load(V2)
+    stage.announce(V1, one, two)
+    stage.link.send(*two.attach)
+    stage.collect()
+    assert stage.pool.precision_of("v2") == ""
+    two.say(Ready(V2, precision="bf16"))
+    stage.collect()
+    two.socket.close()
+    stage.collect()
+    # Answers of it may still be waiting to be written.
+    assert stage.pool.precision_of("v2") == "bf16"
+
+
 def test_the_old_version_is_left_only_when_a_process_of_the_new_one_is_ready(stage: Stage) -> None:
     (old,) = stage.serve(V1)
     (new,) = stage.load(V2)
