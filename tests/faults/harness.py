@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import yaml
-from confluent_kafka import Consumer, TopicPartition
 
 from producers.audit.audit import Audit, AuditOptions
 from producers.audit.report import AuditReport
@@ -34,6 +33,7 @@ from schemas.settings import KafkaSettings, TopicSettings
 from tests.faults.conftest import Rig
 from tests.faults.load import Load, LoadShape, numbers_row
 from tests.faults.pauses import Answered, Pause, longest_pauses
+from tests.faults.record_counts import count_records
 from tests.faults.worker_process import WorkerProcess, wait_until
 
 MODEL, VERSION = "mlp", "v1"
@@ -214,7 +214,7 @@ class FaultRun:
         """Outcomes on disk that no read_committed reader sees: written, then aborted."""
         topics = (self.topics.results, self.topics.dead_letters)
         return sum(
-            _count_records(self.rig, topics, isolation) * sign
+            count_records(self.rig, topics, isolation) * sign
             for isolation, sign in (("read_uncommitted", 1), ("read_committed", -1))
         )
 
@@ -278,24 +278,6 @@ class FaultRun:
 
     def _last_words(self) -> str:
         return "\n".join(worker.last_words() for worker in self._workers) or "(no worker)"
-
-
-def _count_records(rig: Rig, topics: tuple[str, ...], isolation: str) -> int:
-    config = {"group.id": "count", "isolation.level": isolation, "enable.partition.eof": True}
-    reader = Consumer({"bootstrap.servers": rig.stack.bootstrap, **config})
-    places = [
-        TopicPartition(topic, partition, 0)
-        for topic in topics
-        for partition in reader.list_topics(topic, 10).topics[topic].partitions
-    ]
-    reader.assign(places)
-    count, open_places = 0, len(places)
-    while open_places and (messages := reader.consume(1000, 10)):
-        ends = sum(message.error() is not None for message in messages)
-        open_places -= ends
-        count += len(messages) - ends
-    reader.close()
-    return count
 
 
 def publish_example_model(root: Path, version: str = VERSION, seed: int = 0) -> None:

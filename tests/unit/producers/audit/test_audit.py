@@ -9,6 +9,7 @@ from producers.audit.findings import Kind
 from producers.audit.ledger import Offsets
 from producers.audit.report import AuditReport
 from producers.audit.sent_file import format_sent_line
+from producers.audit.version_facts import Decision, Decisions
 from producers.audit.watching import Sighting, over_after
 from producers.outcomes import Record
 from schemas.records import Position
@@ -209,3 +210,12 @@ def test_a_sent_file_finds_an_acknowledged_request_that_the_topic_lost(tmp_path:
     report = run(FakeAccess(*ANSWERED), AuditOptions(sent_file=path))
     assert found(report) == {Kind.MISSING: 1}
     assert report.findings[Kind.MISSING].examples == ["requests-0-2"]
+
+
+def test_with_what_was_decided_the_audit_holds_every_record_to_its_cut() -> None:
+    entries = tuple(Decision(epoch, frozenset({"v1"}), None, lambda _: "v1") for epoch in (1, 2))
+    cut_at_one = Decisions(entries, {1: {(REQUESTS, 0): 0}, 2: {(REQUESTS, 0): 1}})
+    late = (request_record(0), request_record(1), result_record(0, 0), result_record(1, 1))
+    assert run(FakeAccess(*late)).clean
+    assert found(run(FakeAccess(*late), AuditOptions(decisions=cut_at_one))) == {Kind.LATE_CUT: 1}
+    assert run(FakeAccess(*late[:3], result_record(1, 1, epoch=2)), AuditOptions(decisions=cut_at_one)).clean
