@@ -4,8 +4,10 @@ from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from model_store.timeline import Timeline
 from model_store.version_store import VersionStore
-from schemas.errors import ManifestError, UnsafeFileError, VersionNotFoundError
+from model_store.worker_reports import Candidate, Roster
+from schemas.errors import InvalidPointerError, ManifestError, UnsafeFileError, VersionNotFoundError
 
 DEFAULT_KEEP = 3
 
@@ -34,6 +36,20 @@ class Plan:
     recent: tuple[str, ...]
     unreadable: tuple[str, ...] = ()
     """Left alone, since nobody knows how old they are."""
+
+
+def names_in_use(timeline: Timeline | None, candidate: Candidate | None, roster: Roster) -> set[str]:
+    """Return the versions that decisions, the preparation in progress and live workers name.
+
+    Raises InvalidPointerError when a live worker's report cannot be read: what it holds is not known then.
+    """
+    if roster.unreadable:
+        raise InvalidPointerError(f"report of worker {roster.unreadable[0]}: not sound, so what it holds is not known")
+    named = {version for entry in (timeline.entries if timeline is not None else ()) for version in entry.split}
+    named.update(candidate.versions if candidate is not None else ())
+    for report in roster.reports:
+        named.update(report.serving, report.warm)
+    return named
 
 
 def plan_removal(versions: Collection[DatedVersion], in_use: Set[str], keep: int) -> Plan:

@@ -1,6 +1,6 @@
 """From what a poll brought to records in the ledger, each with its version, and with its outcome if it is refused."""
 
-from stream_workers.batching.work import WorkItem
+from stream_workers.batching.work import NO_VERSION, WorkItem
 from stream_workers.kafka.group_member import Polled
 from stream_workers.parts import WorkerParts
 from stream_workers.unreadable import step_over
@@ -11,8 +11,9 @@ def admit(polled: Polled, parts: WorkerParts, now: float) -> list[WorkItem]:
     items: list[WorkItem] = []
     if polled.requests:
         stamps = parts.versions.stamps
-        version = stamps.constant or stamps.stamp
-        taken = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, version, now)
+        version_of = stamps.stamp if stamps.constant is None else None
+        shared = stamps.constant or NO_VERSION
+        taken = parts.intake.take_in(polled.requests, polled.faults, parts.assignments, shared, now, version_of)
         items = parts.ledger.admit(taken)
         parts.metrics.note_polled(items)
         parts.deadlines.add(items)

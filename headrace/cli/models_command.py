@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from headrace.cli.history_commands import register as register_history_commands
 from headrace.cli.model_access import check_registered, open_store
@@ -19,8 +20,9 @@ from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from model_store.version_store import StoredVersion
+    from schemas.golden import GoldenSample
 
-MAX_LABEL_BYTES = 4 << 20
+MAX_TEXT_BYTES = 4 << 20
 
 Name = Annotated[str, typer.Argument(help="The model's name.")]
 Version = Annotated[str, typer.Argument(help="The version's name.")]
@@ -51,6 +53,9 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
     model_class: Annotated[str, typer.Option("--class", help="A registered class name, as in model.classes.")],
     labels: Annotated[Path | None, typer.Option(help="A text file with one label a line, in output order.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value for the class; repeatable. JSON or text.")] = None,
+    golden: Annotated[
+        Path | None, typer.Option(help="A JSON file with a sample and its answer: wrong answers keep it from serving.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="Sign it with this private key file.")] = None,
     config: ConfigFile = None,
 ) -> None:
@@ -59,7 +64,9 @@ def publish(  # noqa: PLR0913 - one argument per option of the command
 
     settings = load_settings(config, os.environ)
     check_registered(model_class, settings)
-    draft = VersionDraft(name, version, model_class, _read_labels(labels), _read_options(option or []))
+    draft = VersionDraft(
+        name, version, model_class, _read_labels(labels), _read_options(option or []), golden=_read_golden(golden)
+    )
     typer.echo(_describe(publish_file(open_store(settings), draft, weights, read_key(key))))
 
 
@@ -94,13 +101,16 @@ def show(name: Name, version: Version, *, config: ConfigFile = None) -> None:
 
 
 def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
-    """Verify every byte of a version, load it, run its example alone and as a full batch. Exits 2 or 1 when one fails.
+    """Verify every byte of a version, load it, run its example alone and as a full batch, then its golden sample.
+
+    Exits 2 or 1 when one of these fails.
 
     Loads the model into this process, which ends right after.
     """
     settings = load_settings(config, os.environ)
     resolved = open_store(settings).verify(name, version)
     typer.echo(f"{_describe(resolved)}: every file is the one its manifest names")
+    from model_store.golden_check import check_golden  # noqa: PLC0415 - keeps --help instant
     from model_store.torch_loader import load_model  # noqa: PLC0415 - torch takes seconds
 
     model = settings.model
@@ -111,7 +121,10 @@ def check(name: Name, version: Version, *, config: ConfigFile = None) -> None:
         )
         typer.echo(f"loaded in {time.monotonic() - started:.2f} s on {model.device}")
         ran = loaded.warm_up(settings.batching.max_batch_size)
-    typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
+        typer.echo(f"answered its example {ran} times" if ran else "has no example: nothing was run")
+        if resolved.manifest.golden is not None:
+            check_golden(loaded, resolved.manifest.golden, settings.limits)
+            typer.echo("answered its golden sample as published")
 
 
 def _describe(resolved: "StoredVersion") -> str:
@@ -120,18 +133,33 @@ def _describe(resolved: "StoredVersion") -> str:
 
 
 def _read_labels(path: Path | None) -> tuple[str, ...]:
+    return () if path is None else tuple(_read_text("--labels", path).splitlines())
+
+
+def _read_golden(path: Path | None) -> "GoldenSample | None":
+    from schemas.golden import GoldenSample  # noqa: PLC0415 - keeps --help instant
+
     if path is None:
-        return ()
+        return None
+    try:
+        return GoldenSample.model_validate_json(_read_text("--golden", path))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "(whole)"
+        raise ConfigurationError(f"--golden {path}: {where}: {first['msg']}") from None
+
+
+def _read_text(option: str, path: Path) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_LABEL_BYTES + 1)
-        if len(data) > MAX_LABEL_BYTES:
-            raise ConfigurationError(f"--labels {path}: larger than {MAX_LABEL_BYTES} bytes")
-        return tuple(data.decode().splitlines())
+            data = file.read(MAX_TEXT_BYTES + 1)
+        if len(data) > MAX_TEXT_BYTES:
+            raise ConfigurationError(f"{option} {path}: larger than {MAX_TEXT_BYTES} bytes")
+        return data.decode()
     except OSError as error:
-        raise ConfigurationError(f"--labels {path}: {error.strerror}") from None
+        raise ConfigurationError(f"{option} {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"--labels {path}: not UTF-8 text") from None
+        raise ConfigurationError(f"{option} {path}: not UTF-8 text") from None
 
 
 def _read_options(pairs: list[str]) -> dict[str, Any]:

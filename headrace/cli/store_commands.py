@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.model_access import open_control_plane
 from headrace.cli.options import ConfigFile
 from headrace.cli.store_access import open_cache, read_key
 from schemas.configuration import load_settings
@@ -129,6 +130,8 @@ def _show_plan(name: str, plan: "Plan", going: str) -> None:
 
 @contextmanager
 def _versions_in_use(settings: "Settings") -> Iterator["VersionsInUse"]:
+    from model_store.garbage import names_in_use  # noqa: PLC0415 - keeps --help instant
+
     def find_fixed(model: str) -> set[str]:
         fixed = settings.model.version
         return {fixed} if fixed is not None and model == settings.model.name else set()
@@ -137,19 +140,13 @@ def _versions_in_use(settings: "Settings") -> Iterator["VersionsInUse"]:
         typer.echo("redis.url is not set: only the settings say which versions are in use", err=True)
         yield find_fixed
         return
-    from model_store.live_versions import LiveVersions  # noqa: PLC0415 - keeps --help instant
+    with open_control_plane(settings) as (versions, workers):
 
-    live = LiveVersions(settings.redis)
+        def find(model: str) -> set[str]:
+            named = names_in_use(versions.read(model), workers.read_candidate(model), workers.read_workers(model))
+            return find_fixed(model) | named
 
-    def find(model: str) -> set[str]:
-        timeline = live.read(model)
-        entries = timeline.entries if timeline is not None else ()
-        return find_fixed(model) | {version for entry in entries for version in entry.split}
-
-    try:
         yield find
-    finally:
-        live.close()
 
 
 @contextmanager

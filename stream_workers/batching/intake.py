@@ -72,10 +72,11 @@ class Intake:
         requests: Iterable[Request],
         faults: Mapping[int, InvalidRecordError],
         assignments: Mapping[tuple[str, int], int],
-        version: ServedVersion | Callable[[Request], ServedVersion],
+        version: ServedVersion,
         now: float,
+        version_of: Callable[[Request], ServedVersion] | None = None,
     ) -> list[WorkItem]:
-        """Make one work item per polled request, in order; `version` is that of all, or says it of each.
+        """Make one work item per polled request, in order. All meet `version`, unless `version_of` says it of each.
 
         `faults` names, by index, requests whose envelope could not be read. An item that is refused or skipped here has
         its outcome already. Records of partitions without an assignment are left out: they came too late.
@@ -87,7 +88,7 @@ class Intake:
                 continue
             payload = request.payload
             item = WorkItem(request, assignment, now, request.content_type, RECORD_OVERHEAD_BYTES + len(payload or b""))
-            own = item.version = version if isinstance(version, ServedVersion) else version(request)
+            own = item.version = version if version_of is None else version_of(request)
             if priorities:
                 item.priority = priorities.get(request.topic, 0)
             error = faults.get(index)

@@ -50,6 +50,12 @@ class _KindTotals:
         self.payload_bytes = 0
         self.cost = 0.0
 
+    def take_off(self, item: WorkItem) -> None:
+        item.queued = False
+        self.count -= 1
+        self.payload_bytes -= item.payload_bytes
+        self.cost -= item.cost
+
 
 class _Draft:
     """A batch in the making. The first record always fits: what it takes alone may be more than the limits leave."""
@@ -139,11 +145,13 @@ class Lane:
         first, kind = due.key, due.key[1]
         others = [(queue[0].polled_at, key) for key, queue in self._heads() if key[1] == kind and key != first]
         others.sort(key=lambda pair: pair[0])
-        draft = _Draft(self._limits, doomed_before_ms)
+        draft, totals = _Draft(self._limits, doomed_before_ms), self._totals[kind]
         for key in (first, *(key for _, key in others)):
-            self._take(self._queues[key], draft)
+            self._take(self._queues[key], totals, draft)
             if not draft.has_room():
                 break
+        if totals.count == 0:
+            del self._totals[kind]
         # Behind the others of the same age, so that partitions take turns.
         served = self._queues.pop(first, None)
         if served:
@@ -185,12 +193,9 @@ class Lane:
 
     def discard(self, item: WorkItem) -> None:
         """Stop counting a queued record: it never enters a batch. It must be queued here."""
-        item.queued = False
         kind = (item.shape_key, item.version)
         totals = self._totals[kind]
-        totals.count -= 1
-        totals.payload_bytes -= item.payload_bytes
-        totals.cost -= item.cost
+        totals.take_off(item)
         if totals.count == 0:
             del self._totals[kind]
 
@@ -223,7 +228,8 @@ class Lane:
             return ReleaseReason.TIMEOUT
         return None
 
-    def _take(self, queue: deque[WorkItem], draft: _Draft) -> None:
+    @staticmethod
+    def _take(queue: deque[WorkItem], totals: _KindTotals, draft: _Draft) -> None:
         """Move records from one queue into the draft while they fit."""
         while queue and draft.has_room():
             item = queue[0]
@@ -231,5 +237,5 @@ class Lane:
                 deadline_ms = item.request.deadline_ms
                 if not (deadline_ms and deadline_ms < draft.doomed_before_ms) and not draft.take(item):
                     return
-                self.discard(item)
+                totals.take_off(item)
             queue.popleft()

@@ -1,7 +1,8 @@
 """The settlement on a real broker, where the raw clients fail: late messages, stale groups, lost identities."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -9,10 +10,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 from schemas.errors import FencedError, SettlementError
 from schemas.settings import KafkaSettings, Settings, TopicSettings, WorkerSettings
+from schemas.version_cuts import VersionCut
 from stream_workers.batching.commit_pace import CommitPace
 from stream_workers.batching.offset_ledger import Frontier, Settled
+from stream_workers.kafka.committed_offsets import CommittedOffset
+from stream_workers.kafka.cut_reader import CutReader
 from stream_workers.kafka.group_member import GroupMember, GroupSnapshot
-from stream_workers.kafka.outcome_encoding import OutRecord
+from stream_workers.kafka.outcome_encoding import OutcomeEncoder, OutRecord
 from stream_workers.kafka.outcome_writers import TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
 from tests.faults.conftest import Rig
@@ -26,9 +30,11 @@ PATIENCE_SECONDS = 20.0
 class Listener:
     def __init__(self) -> None:
         self.owned: set[tuple[str, int]] = set()
+        self.committed: dict[tuple[str, int], CommittedOffset] = {}
 
-    def on_assigned(self, partitions: Sequence[tuple[str, int]]) -> None:
+    def on_assigned(self, partitions: Mapping[tuple[str, int], CommittedOffset]) -> None:
         self.owned |= set(partitions)
+        self.committed |= partitions
 
     def on_revoked(self, partitions: Sequence[tuple[str, int]]) -> None:
         self.owned -= set(partitions)
@@ -116,7 +122,7 @@ def test_a_late_commit_message_never_commits_the_next_transaction(rig: Rig, uniq
         for number in range(1, nth + 1):
             b.writer.begin()
             b.send(f"kept-{number}")
-            b.writer.commit({(b.requests, 0): number}, b.identity())
+            b.writer.commit({(b.requests, 0): Frontier(1, number)}, b.identity())
             b.writer.settle_doubts()
         assert held.struck.is_set()
         assert b.writer.retirements == 1
@@ -129,7 +135,7 @@ def test_a_late_commit_message_never_commits_the_next_transaction(rig: Rig, uniq
         b.writer.start_over()
         b.writer.begin()
         b.send("after")
-        b.writer.commit({(b.requests, 0): 9}, b.identity())
+        b.writer.commit({(b.requests, 0): Frontier(1, 9)}, b.identity())
         assert b.visible() == [*(f"kept-{number}" for number in range(1, nth + 1)), "after"]
         assert b.committed(0) == 9
 
@@ -139,14 +145,14 @@ def test_a_late_offset_message_never_turns_an_offset_back(rig: Rig, unique: str)
         held = rig.proxy.hold(ApiKey.TXN_OFFSET_COMMIT, 1, deliver_after=None)
         b.writer.begin()
         b.send("one")
-        b.writer.commit({(b.requests, 0): 1}, b.identity())
+        b.writer.commit({(b.requests, 0): Frontier(1, 1)}, b.identity())
         b.writer.settle_doubts()
         b.writer.begin()
         b.send("two")
         snapshot = b.identity()
         held.release()
         assert held.finished.wait(PATIENCE_SECONDS)
-        b.writer.commit({(b.requests, 0): 2}, snapshot)
+        b.writer.commit({(b.requests, 0): Frontier(1, 2)}, snapshot)
         assert b.committed(0) == 2
         assert b.visible() == ["one", "two"]
 
@@ -162,11 +168,11 @@ def test_offsets_of_a_refused_transaction_do_not_ride_along_with_the_next(rig: R
         b.writer.begin()
         b.send("refused")
         with pytest.raises(SettlementError):
-            b.writer.commit({(b.requests, 0): 100}, stale)
+            b.writer.commit({(b.requests, 0): Frontier(1, 100)}, stale)
         b.writer.start_over()
         b.writer.begin()
         b.send("accepted")
-        b.writer.commit({(b.requests, 1): 7}, b.identity())
+        b.writer.commit({(b.requests, 1): Frontier(1, 7)}, b.identity())
         assert b.committed(0) < 0
         assert b.committed(1) == 7
         assert b.visible() == ["accepted"]
@@ -206,9 +212,9 @@ def test_a_predecessor_with_an_open_transaction_is_fenced_and_its_outcomes_stay_
         assert time.monotonic() - started < PATIENCE_SECONDS
         successor.begin()
         successor.send(OutRecord(b.results, 0, None, b"of the successor", []))
-        successor.commit({(b.requests, 0): 3}, b.identity())
+        successor.commit({(b.requests, 0): Frontier(1, 3)}, b.identity())
         with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
-            b.writer.commit({(b.requests, 0): 1}, b.identity())
+            b.writer.commit({(b.requests, 0): Frontier(1, 1)}, b.identity())
         assert b.visible() == ["of the successor"]
         assert b.committed(0) == 3
         successor.close()
@@ -224,3 +230,45 @@ def test_a_writer_that_is_fenced_while_nothing_is_asked_of_it_says_so(rig: Rig, 
         with pytest.raises(FencedError):
             wait_until(b.writer.serve, PATIENCE_SECONDS, "the client reports that it was fenced")
         successor.close()
+
+
+def test_the_epoch_that_was_reached_comes_back_with_the_committed_offset(rig: Rig, unique: str) -> None:
+    with bench(rig, unique, rig.direct) as b:
+        assert b.listener.committed[b.requests, 0] == CommittedOffset(-1, "")
+        b.writer.begin()
+        b.writer.commit({(b.requests, 0): Frontier(1, 5, 3)}, b.identity())
+        b.member.commit({(b.requests, 1): Frontier(1, 6, 4)}, wait=True)
+        b.member.leave()
+        b.member, b.listener = GroupMember(b.settings, "w-0"), Listener()
+        b.join()
+        assert b.listener.committed == {
+            (b.requests, 0): CommittedOffset(5, "headrace:1:e=3"),
+            (b.requests, 1): CommittedOffset(6, "headrace:1:e=4"),
+        }
+
+
+def test_cuts_are_read_back_once_their_transaction_has_ended_and_garbage_is_counted(rig: Rig, unique: str) -> None:
+    with bench(rig, unique, rig.direct) as b, ThreadPoolExecutor(1) as pool:
+        rig.create_topics(f"{unique}-control", partitions=1)
+        topics = b.settings.topics.model_copy(update={"control": f"{unique}-control"})
+        settings = b.settings.model_copy(update={"topics": topics})
+        refused: list[int] = []
+        reader = CutReader(settings, "w-0", on_refused=lambda: refused.append(1))
+        reader.start()
+        reader.catch_up()
+        encoder = OutcomeEncoder(settings, "w-0", {})
+        for offset, is_kept in ((7, True), (9, False)):
+            cut = encoder.encode(VersionCut("model", b.requests, 0, offset, offset, 1))
+            assert cut is not None
+            b.writer.begin()
+            b.writer.send(cut)
+            b.writer.send(OutRecord(topics.control, 0, b"junk", b"{", []))
+            caught_up = pool.submit(reader.catch_up)
+            if is_kept:
+                b.writer.commit({(b.requests, 0): Frontier(1, offset)}, b.identity())
+            else:
+                b.writer.start_over()
+            caught_up.result(PATIENCE_SECONDS)
+            reader.catch_up()
+        assert reader.cuts_of((b.requests, 0)) == {7: 7}
+        assert len(refused) == 1

@@ -50,6 +50,36 @@ def test_a_version_is_published_listed_shown_and_checked(
     assert "answered its example 17 times" in capsys.readouterr().out
 
 
+def test_a_golden_sample_that_is_answered_otherwise_fails_the_check(
+    config: str, weights: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = tmp_path / "golden.json"
+    golden.write_text(json.dumps({"payload": [0.0] * 256, "answer": "nothing of the kind"}))
+
+    assert publish(config, weights, "--golden", str(golden)) == ExitCode.OK
+    assert main(["models", "check", "m", "v1", "--config", config]) == ExitCode.USAGE
+    assert "golden sample" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"answer": 1}', "(whole)"),
+        ('{"payload": 1}', "answer"),
+        ("{", "(whole)"),
+        ('{"payload": 1, "answer": 1, "x": 1}', "x:"),
+    ],
+)
+def test_a_golden_sample_that_is_none_is_refused_by_field(
+    config: str, weights: str, tmp_path: Path, text: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = tmp_path / "golden.json"
+    golden.write_text(text)
+
+    assert publish(config, weights, "--golden", str(golden)) == ExitCode.USAGE
+    assert f"--golden {golden}: {reason}" in capsys.readouterr().err
+
+
 def test_publishing_twice_says_so_in_one_line(config: str, weights: str, capsys: pytest.CaptureFixture[str]) -> None:
     publish(config, weights)
 

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.garbage import DatedVersion, collect, plan_for, plan_removal
+from model_store.garbage import DatedVersion, collect, names_in_use, plan_for, plan_removal
 from model_store.store import ModelStore
-from schemas.errors import UnavailableError
+from model_store.timeline import Timeline
+from model_store.worker_reports import Candidate, Roster, WorkerReport
+from schemas.errors import InvalidPointerError, UnavailableError
 from tests.unit.model_store.builders import publish
 
 NAMES = st.sampled_from([f"v{number}" for number in range(8)])
@@ -25,6 +27,20 @@ def test_what_is_named_stays_and_of_the_rest_the_newest(dates: dict[str, str], i
     assert set(plan.in_use) == in_use & dates.keys()
     assert len(plan.recent) == min(keep, len(dates) - len(plan.in_use))
     assert all(dates[gone] <= dates[kept] for gone in plan.removed for kept in plan.recent)
+
+
+def test_what_decisions_a_preparation_and_live_workers_name_is_in_use() -> None:
+    timeline = Timeline().with_activation("first", 0, 1).with_activation({"a": 9, "b": 1}, 1, 2)
+    candidate = Candidate("0" * 16, ("next",), "somebody", 3)
+    report = WorkerReport("g.w-0", 0, "host", 1, 2, serving=("a",), warm=("a", "warm"))
+
+    assert names_in_use(timeline, candidate, Roster((report,))) == {"first", "a", "b", "next", "warm"}
+    assert names_in_use(None, None, Roster()) == set()
+
+
+def test_a_worker_that_cannot_be_understood_keeps_everything() -> None:
+    with pytest.raises(InvalidPointerError, match=r"g\.w-0"):
+        names_in_use(None, None, Roster(unreadable=("g.w-0",)))
 
 
 @pytest.fixture
