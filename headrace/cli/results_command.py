@@ -18,6 +18,7 @@ from schemas.errors import ConfigurationError, UnavailableError
 if TYPE_CHECKING:
     from producers.outcomes import Outcome
     from producers.result_reader import ResultReader
+    from schemas.settings import TopicSettings
 
 
 class Format(enum.StrEnum):
@@ -52,7 +53,7 @@ def results(  # noqa: PLR0913 - one parameter per option
     timeout: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many seconds.")] = None,
     audit: Annotated[
         bool, typer.Option(help="Prove which version answered, instead: exit 0 when clean, 1 when not.")
-    ] = (False),
+    ] = False,
     no_timeline: Annotated[bool, typer.Option(help="With --audit: ask neither Redis nor the control topic.")] = False,
 ) -> None:
     """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come.
@@ -63,8 +64,7 @@ def results(  # noqa: PLR0913 - one parameter per option
 
     settings = load_settings(config, os.environ)
     if audit:
-        if follow or start or ids or count or timeout is not None:
-            raise ConfigurationError("--audit looks at every outcome: of the other options it takes --format only")
+        _refuse_beside_audit(follow, start, ids or None, count, timeout)
         audit_versions(settings, as_json=output is Format.JSONL, from_topic_alone=no_timeline)
         return
     begin = _begin(start, follow=follow)
@@ -77,12 +77,21 @@ def results(  # noqa: PLR0913 - one parameter per option
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if not tally.printed and not ids:
-        where, new = f"{settings.topics.results} or {settings.topics.dead_letters}", begin == "latest"
-        typer.echo(f"no {'new ' if new else ''}outcome in {where}{'' if new else ' yet'}", err=True)
+        _say_nothing_came(settings.topics, is_new=begin == "latest")
     if tally.wanted:
         raise UnavailableError(f"no outcome of {', '.join(sorted(tally.wanted))} was found")
     if ids and not tally.all_ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _refuse_beside_audit(*options: object) -> None:
+    if any(option is not None and option is not False for option in options):
+        raise ConfigurationError("--audit looks at every outcome: of the other options it takes --format only")
+
+
+def _say_nothing_came(topics: "TopicSettings", *, is_new: bool) -> None:
+    where = f"{topics.results} or {topics.dead_letters}"
+    typer.echo(f"no {'new ' if is_new else ''}outcome in {where}{'' if is_new else ' yet'}", err=True)
 
 
 class _Tally:
