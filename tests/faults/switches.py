@@ -105,6 +105,8 @@ def read_met(run: FaultRun, topics: TopicSettings | None = None) -> Met:
             outcome = decode_outcome(record, dead_letters_topic=named.dead_letters)
             source = (outcome.source.topic, outcome.source.partition, outcome.source.offset)
             assert source not in met, f"{source} has two outcomes"
+            assert outcome.precision == "fp32", f"{source}: precision {outcome.precision!r}"
+            assert outcome.source_timestamp_ms > 0, f"{source}: no append time"
             met[source] = (outcome.version, outcome.epoch)
     return met
 
