@@ -4,6 +4,7 @@ A thin driver around :mod:`model_store.canary.judgment`; doors and clock are pas
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from model_store.canary.contract import CanaryResult, CanaryView, Ending, OutcomeDoor, Side
@@ -66,6 +67,7 @@ class StageWatch:
         self._entry = entry
         self._doors = doors
         self._evidence = Evidence(model, entry, plan)
+        self._heard_redis = self._heard_kafka = self._asked_kafka = self._begins = 0.0
 
     def watch(self) -> Ending | None:
         """Return why the canary ends here, None when it takes the next stage.
@@ -73,67 +75,67 @@ class StageWatch:
         Raises InvalidPointerError for a stored value that is no timeline.
         """
         clock = self._doors.clock
-        heard_redis = heard_kafka = asked_kafka = clock.monotonic()
+        looks_at = self._heard_redis = self._heard_kafka = self._asked_kafka = clock.monotonic()
         # A stage that is armed begins at its instant.
-        begins = heard_redis + max(0, self._entry.effective_from_ms - clock.now_ms()) / 1000
-        looks_at = heard_redis
+        self._begins = looks_at + max(0, self._entry.effective_from_ms - clock.now_ms()) / 1000
         while True:
-            if self._take_in():
-                heard_kafka = clock.monotonic()
+            self._take_in()
             now = clock.monotonic()
-            if now - max(heard_kafka, asked_kafka) >= ASK_KAFKA_EVERY_SECONDS:
-                if self._is_kafka_there():
-                    heard_kafka = clock.monotonic()
-                asked_kafka = now = clock.monotonic()
             if now < looks_at:
                 continue
             looks_at = now + LOOK_EVERY_SECONDS
-            moved = self._find_moved()
-            if moved:
-                return Ending(CanaryResult.OVERTAKEN, moved)
-            is_redis_there = moved is not None
-            heard_redis = now if is_redis_there else heard_redis
-            silence = judge_silence(now - heard_redis, now - heard_kafka, self._plan)
-            if silence:
-                return Ending(CanaryResult.UNREACHABLE, silence)
-            judgment = judge_stage(self._evidence.new, self._evidence.old, self._plan, max(0.0, now - begins))
-            self._show(judgment, max(0.0, now - begins), is_redis_there=is_redis_there)
+            ending = self._find_foreign_end(now)
+            if ending is not None:
+                return ending
+            elapsed_seconds = max(0.0, now - self._begins)
+            judgment = judge_stage(self._evidence.new, self._evidence.old, self._plan, elapsed_seconds)
+            silent = self._name_silent(now)
+            self._show(judgment, elapsed_seconds, silent)
             if judgment.step in _ENDINGS:
                 return Ending(_ENDINGS[judgment.step], judgment.reason + self._describe_strays())
-            if judgment.step is Step.GO_ON and is_redis_there:
+            # What came before somebody fell silent does not speak for now.
+            if judgment.step is Step.GO_ON and not silent:
                 return None
 
-    def _take_in(self) -> bool:
-        """Whether anything came."""
+    def _take_in(self) -> None:
+        """Read what has come; ask Kafka itself when nothing has for some time."""
+        clock, outcomes = self._doors.clock, self._doors.outcomes
         try:
-            outcomes = self._doors.outcomes.poll(LOOK_EVERY_SECONDS)
+            seen = outcomes.poll(LOOK_EVERY_SECONDS)
         except UnavailableError:
-            self._doors.clock.pause(LOOK_EVERY_SECONDS)
-            return False
-        self._evidence.add(outcomes)
-        return bool(outcomes)
+            clock.pause(LOOK_EVERY_SECONDS)
+            seen = ()
+        if seen:
+            self._evidence.add(seen)
+            self._heard_kafka = clock.monotonic()
+        if clock.monotonic() - max(self._heard_kafka, self._asked_kafka) < ASK_KAFKA_EVERY_SECONDS:
+            return
+        with suppress(UnavailableError):
+            outcomes.check_reachable(ASK_KAFKA_TIMEOUT_SECONDS)
+            self._heard_kafka = clock.monotonic()
+        self._asked_kafka = clock.monotonic()
 
-    def _is_kafka_there(self) -> bool:
-        try:
-            self._doors.outcomes.check_reachable(ASK_KAFKA_TIMEOUT_SECONDS)
-        except UnavailableError:
-            return False
-        return True
-
-    def _find_moved(self) -> str | None:
-        """Say who decided otherwise, nothing when nobody did; None when Redis does not answer."""
-        try:
+    def _find_foreign_end(self, now: float) -> Ending | None:
+        """Look at the pointer; an ending when somebody decided otherwise, or was silent for too long."""
+        with suppress(UnavailableError):
             timeline = self._doors.versions.read(self._model)
-        except UnavailableError:
-            return None
-        latest = None if timeline is None else timeline.latest
-        if latest == self._entry:
-            return ""
-        if latest is None or latest.epoch <= self._entry.epoch:
-            return f"Redis no longer holds epoch {self._entry.epoch}"
-        return f"{latest.author.by or 'somebody else'} made epoch {latest.epoch}"
+            self._heard_redis = now
+            latest = None if timeline is None else timeline.latest
+            if latest is None or latest.epoch < self._entry.epoch:
+                return Ending(CanaryResult.OVERTAKEN, f"Redis no longer holds epoch {self._entry.epoch}")
+            if latest != self._entry:
+                who = latest.author.by or "somebody else"
+                return Ending(CanaryResult.OVERTAKEN, f"{who} made epoch {latest.epoch}")
+        silence = judge_silence(now - self._heard_redis, now - self._heard_kafka, self._plan)
+        return Ending(CanaryResult.UNREACHABLE, silence) if silence else None
 
-    def _show(self, judgment: Judgment, elapsed_seconds: float, *, is_redis_there: bool) -> None:
+    def _name_silent(self, now: float) -> str:
+        names = ["Redis"] if now > self._heard_redis else []
+        # Between two questions nobody knows: only one that was not answered counts.
+        names += ["Kafka"] if self._asked_kafka > self._heard_kafka else []
+        return " and ".join(names)
+
+    def _show(self, judgment: Judgment, elapsed_seconds: float, silent: str) -> None:
         share, evidence, plan = self._entry.split[self._plan.version], self._evidence, self._plan
         old = next(version for version in self._entry.split if version != plan.version)
         self._doors.show(
@@ -146,7 +148,7 @@ class StageWatch:
                 Side.of(plan.version, share, evidence.new),
                 evidence.strays,
                 judgment.step,
-                judgment.reason if is_redis_there else f"Redis does not answer; {judgment.reason}",
+                f"no answer from {silent}; {judgment.reason}" if silent else judgment.reason,
             )
         )
 
