@@ -19,7 +19,8 @@ from schemas.records import DeadLetter, Result
 
 LOOK_EVERY_SECONDS = 0.25
 ASK_KAFKA_EVERY_SECONDS = 3.0
-"""After so long without a result Kafka itself is asked whether it is there."""
+"""After so long without a result, or a part of the window, Kafka itself is asked whether it is there."""
+ASKS_PER_WINDOW = 4
 ASK_KAFKA_TIMEOUT_SECONDS = 1.0
 _ENDINGS = {Step.HALT: CanaryResult.HALTED, Step.GIVE_UP: CanaryResult.STARVED}
 
@@ -67,6 +68,7 @@ class StageWatch:
         self._entry = entry
         self._doors = doors
         self._evidence = Evidence(model, entry, plan)
+        self._ask_every_seconds = min(ASK_KAFKA_EVERY_SECONDS, plan.window_seconds / ASKS_PER_WINDOW)
         self._heard_redis = self._heard_kafka = self._asked_kafka = self._begins = 0.0
 
     def watch(self) -> Ending | None:
@@ -108,7 +110,7 @@ class StageWatch:
         if seen:
             self._evidence.add(seen)
             self._heard_kafka = clock.monotonic()
-        if clock.monotonic() - max(self._heard_kafka, self._asked_kafka) < ASK_KAFKA_EVERY_SECONDS:
+        if clock.monotonic() - max(self._heard_kafka, self._asked_kafka) < self._ask_every_seconds:
             return
         with suppress(UnavailableError):
             outcomes.check_reachable(ASK_KAFKA_TIMEOUT_SECONDS)

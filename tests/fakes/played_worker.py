@@ -12,7 +12,9 @@ from kafka import KafkaProducer
 
 from model_store.live_versions import LiveVersions
 from model_store.live_workers import LiveWorkers
+from model_store.timeline import Timeline
 from model_store.version_history import find_current
+from schemas.errors import UnavailableError
 from schemas.headers import encode_dead_letter_headers, encode_result_headers
 from schemas.records import JSON, DeadLetter, Request, Result, ResultBody
 from schemas.settings import Settings
@@ -46,10 +48,15 @@ class PlayedWorker:
         versions, workers = LiveVersions(self._settings.redis), LiveWorkers(self._settings.redis)
         doors: Any = SimpleNamespace(versions_door=versions, workers_door=workers, changed_at=0.0)
         worker, dice, number = SimulatedWorker("w0", warm={"old"}), random.Random(5), 0
+        timeline: Timeline | None = None
         producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap, linger_ms=5)
         while not self._stopped.wait(STEP_SECONDS):
-            worker.step(doors, time.monotonic())
-            timeline = versions.read(MODEL)
+            try:
+                worker.step(doors, time.monotonic())
+                timeline = versions.read(MODEL)
+            except UnavailableError:
+                # As a worker does: it goes on with what it knows.
+                pass
             entry = None if timeline is None else find_current(timeline, time.time_ns() // 1_000_000)
             for _ in range(0 if entry is None else self._per_step):
                 number += 1

@@ -1,8 +1,12 @@
 """A canary on a real Kafka and a real Valkey, over a worker that is played: results of both versions, by the split."""
 
 import json
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,7 +29,7 @@ WINDOW_MS = 2000
 
 @pytest.fixture
 def settings(stack: LocalStack, unique: str) -> Settings:
-    redis = RedisSettings(url=SecretStr(stack.redis_url), prefix=unique[-40:].strip("-"))
+    redis = RedisSettings(url=SecretStr(stack.redis_url), prefix=unique[-40:].strip("-"), timeout_seconds=0.5)
     return make_pipeline(stack.bootstrap, unique, redis=redis)
 
 
@@ -45,7 +49,7 @@ def run(settings: Settings, versions: LiveVersions, tmp_path: Path, monkeypatch:
         json.dumps(
             {
                 "kafka": {"bootstrap": settings.kafka.bootstrap},
-                "redis": {"url": redis.url.get_secret_value(), "prefix": redis.prefix},
+                "redis": {"url": redis.url.get_secret_value(), "prefix": redis.prefix, "timeout_seconds": 0.5},
                 "topics": {
                     "requests": list(topics.requests),
                     "results": topics.results,
@@ -100,8 +104,51 @@ def test_a_good_version_goes_through_to_a_hundred_percent_and_every_key_sticks(
         {"old": 1}, {"old": 90, "new": 10}, {"old": 50, "new": 50}, {"new": 1},
     ]  # fmt: skip
     assert all(len(met) == 1 for met in worker.versions_by_key.values())
-    won: dict[int, set[bytes]] = {}
-    for (epoch, key), met in worker.versions_by_key.items():
-        if met == {"new"}:
-            won.setdefault(epoch, set()).add(key)
-    assert won[2] <= won[3]
+    answered = {
+        epoch: {key: met for (at, key), met in worker.versions_by_key.items() if at == epoch} for epoch in (2, 3)
+    }
+    assert {key for key, met in answered[2].items() if met == {"new"}}
+    assert not [key for key, met in answered[3].items() if answered[2].get(key) == {"new"} and met == {"old"}]
+
+
+@contextmanager
+def frozen_in_the_first_stage(pid: int, versions: LiveVersions, seconds: float) -> Iterator[None]:
+    """Stop a process for some seconds as soon as the first stage has begun."""
+
+    def freeze() -> None:
+        give_up_at = time.monotonic() + 30
+        while (entry := read(versions).entries[-1]).epoch < 2 and time.monotonic() < give_up_at:
+            time.sleep(0.02)
+        time.sleep(max(0.0, entry.effective_from_ms / 1000 - time.time()) + 0.5)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=freeze)
+    thread.start()
+    yield
+    thread.join()
+
+
+@pytest.mark.parametrize(("server", "silent"), [("broker_pid", "Kafka"), ("redis_pid", "Redis")])
+def test_a_server_that_is_silent_for_longer_than_a_window_ends_it_with_the_version_before_back(
+    run: Run,
+    settings: Settings,
+    versions: LiveVersions,
+    stack: LocalStack,
+    capsys: pytest.CaptureFixture[str],
+    server: str,
+    silent: str,
+) -> None:
+    good = Behaviour(error_rate=0.01)
+    with (
+        PlayedWorker(settings, {"old": good, "new": good}, per_second=200.0),
+        frozen_in_the_first_stage(getattr(stack, server), versions, 3 * WINDOW_MS / 1000),
+    ):
+        code = run("--min-results", "10000")
+
+    assert f"canary new given up at 10%: {silent} has not answered for " in capsys.readouterr().err
+    assert code == ExitCode.UNAVAILABLE
+    assert dict(read(versions).entries[-1].split) == {"old": 1}

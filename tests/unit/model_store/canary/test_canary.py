@@ -298,7 +298,9 @@ def test_kafka_silent_for_longer_than_the_window_goes_back(fleet: SimulatedFleet
 
 
 def test_no_traffic_is_not_taken_for_a_silent_kafka(fleet: SimulatedFleet) -> None:
-    assert Rig(fleet, per_second=0).run().ending.result is CanaryResult.STARVED
+    for seconds in (10.0, 1.0):
+        plan = CanaryPlan("new", (10, 100), seconds)
+        assert Rig(fleet, per_second=0).run(plan).ending.result is CanaryResult.STARVED
 
 
 def test_a_poll_that_fails_is_tried_again(fleet: SimulatedFleet) -> None:
