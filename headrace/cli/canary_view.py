@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from headrace.cli.switch_view import PlainSwitchLines, draw_switch
@@ -21,13 +21,25 @@ LINES_PER_WINDOW = 6
 def show_canary() -> Iterator[Callable[["SwitchView | CanaryView"], None]]:
     """A function that shows the present moment on stderr. Stdout stays free for the command's answer."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield PlainCanaryLines(lambda line: print(line, file=sys.stderr, flush=True))
+        yield outlive_terminal(PlainCanaryLines(lambda line: print(line, file=sys.stderr, flush=True)))
         return
     from rich.console import Console  # noqa: PLC0415 only a terminal needs it
     from rich.live import Live  # noqa: PLC0415
 
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
-        yield lambda view: live.update(draw_moment(view), refresh=True)
+        yield outlive_terminal(lambda view: live.update(draw_moment(view), refresh=True))
+
+
+def outlive_terminal(
+    show: Callable[["SwitchView | CanaryView"], None],
+) -> Callable[["SwitchView | CanaryView"], None]:
+    """Make a function that bears the loss of its terminal, which must not keep a canary from going back."""
+
+    def show_if_possible(view: "SwitchView | CanaryView") -> None:
+        with suppress(OSError):
+            show(view)
+
+    return show_if_possible
 
 
 class PlainCanaryLines:

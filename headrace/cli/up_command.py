@@ -1,6 +1,7 @@
 """`headrace up`: a real Kafka and a real Valkey on this machine, until Ctrl-C."""
 
 import shlex
+import signal
 import sys
 import time
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.exit_codes import ExitCode
-from headrace.cli.interruption import sigterm_as_ctrl_c
+from headrace.cli.interruption import as_ctrl_c
 from headrace.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def up(
     )
 
     where = data_dir or default_data_dir()
-    with sigterm_as_ctrl_c(), ExitStack() as cleanup:
+    with as_ctrl_c(signal.SIGTERM), ExitStack() as cleanup:
         with show_progress() as say:
             stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
             cleanup.callback(stack.stop)

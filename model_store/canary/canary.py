@@ -59,6 +59,11 @@ class Canary:
             if self._versions.is_empty:
                 raise
             climbed = _ending_of(error)
+        except Exception as error:
+            # A fault of ours must not leave the stage standing either.
+            if not self._versions.is_empty:
+                self._go_back(Ending(CanaryResult.INTERRUPTED, type(error).__name__), old, author)
+            raise
         if not isinstance(climbed, Ending):
             return climbed
         if climbed.result is CanaryResult.OVERTAKEN:

@@ -10,7 +10,7 @@ from model_store.canary.intervals import Interval, bound_quantile_ranks
 QUANTILE = 0.95
 _GROWTH = 1.02
 """Each bucket's bound over the last one's: a quantile is read to within a hundredth."""
-_LEAST_MS = 0.001
+_LEAST_MS, _MOST_MS = 0.001, 1e9
 
 
 class Kind(enum.Enum):
@@ -54,7 +54,8 @@ class LatencyHistogram:
 
     def add(self, latency_ms: float, batch_size: int) -> None:
         """Take one in. The records of a batch share its time, so each is only a part of an independent sample."""
-        self._buckets[math.ceil(math.log(max(latency_ms, _LEAST_MS), _GROWTH))] += 1
+        within = min(max(latency_ms, _LEAST_MS), _MOST_MS)
+        self._buckets[math.ceil(math.log(within, _GROWTH))] += 1
         self._count += 1
         self._batches += 1 / batch_size
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from headrace.cli.canary_view import PlainCanaryLines, draw_moment
+from headrace.cli.canary_view import PlainCanaryLines, draw_moment, outlive_terminal
 from model_store.canary.contract import CanaryView, Side
 from model_store.canary.judgment import Step
 from model_store.switch_contract import SwitchView
@@ -62,3 +62,10 @@ def test_lines_come_when_a_stage_a_step_or_a_sixth_of_the_window_is_new() -> Non
     assert len(lines) == 5
     assert lines[3].endswith("; error rate")
     assert lines[4].startswith("stage 3 of 4")
+
+
+def test_a_terminal_that_is_gone_is_no_reason_to_fail() -> None:
+    def show(_: object) -> None:
+        raise BrokenPipeError
+
+    outlive_terminal(show)(VIEW)

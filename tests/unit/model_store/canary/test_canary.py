@@ -218,6 +218,19 @@ def test_ctrl_c_during_the_way_back_does_not_keep_it_from_going_back(fleet: Simu
     assert splits(fleet)[-1] == {"old": 1}
 
 
+def test_a_fault_of_the_command_itself_goes_back_before_it_is_raised(fleet: SimulatedFleet) -> None:
+    rig = Rig(fleet)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    rig.outcomes.on_poll = fail
+
+    with pytest.raises(ZeroDivisionError):
+        rig.run()
+    assert splits(fleet) == [{"old": 1}, {"old": 90, "new": 10}, {"old": 1}]
+
+
 def test_somebody_elses_decision_ends_it_and_stands(fleet: SimulatedFleet) -> None:
     def decide() -> None:
         fleet.versions_door.move(

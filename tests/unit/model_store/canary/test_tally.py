@@ -34,8 +34,9 @@ def test_the_records_of_a_batch_are_not_samples_of_their_own() -> None:
     assert percentile_of([1.0] * 3200, batch_size=16).bounds is not None
 
 
-def test_no_time_at_all_is_a_time() -> None:
+def test_no_time_at_all_and_no_end_of_time_are_times() -> None:
     assert percentile_of([0.0, 0.0]).estimate < 0.01
+    assert 1e9 <= percentile_of([1e308]).estimate < 1.1e9
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=100))
