@@ -5,7 +5,7 @@ error or Ctrl-C, the candidate is withdrawn and a switch that is still to come i
 """
 
 import secrets
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 
 from model_store.switch_contract import SwitchClock, SwitchOutcome, SwitchResult, SwitchView, TimelineDoor, WorkersDoor
@@ -90,6 +90,15 @@ class ModelSwitch:
                 to, present.epoch if expected_epoch is None else expected_epoch, now_ms, author
             )
         )
+        return self._confirm(entry, frozenset(entry.split), author)
+
+    def restore(self, split: Mapping[str, int], expected_epoch: int, author: Author = NOBODY) -> SwitchOutcome:
+        """Make `split` the active one from now on, if the epoch still is `expected_epoch`. Nothing is prepared.
+
+        An armed switch is ended by it. Raises as :meth:`activate`.
+        """
+        now_ms = self._clock.now_ms()
+        entry = self._move(lambda present: present.with_activation(split, expected_epoch, now_ms, author=author))
         return self._confirm(entry, frozenset(entry.split), author)
 
     def _look_around(self, request: SwitchRequest) -> tuple[Timeline, Roster]:

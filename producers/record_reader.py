@@ -168,10 +168,14 @@ class RecordReader(Connection):
         """Tell, by topic and partition, the offset after the last record that `poll` returned."""
         return dict(self._next)
 
-    def end_offsets(self) -> dict[tuple[str, int], int]:
-        """Read the offsets up to which records are readable now. Raises UnavailableError."""
+    def end_offsets(self, timeout_seconds: float | None = None) -> dict[tuple[str, int], int]:
+        """Read the offsets up to which records are readable now.
+
+        Raises UnavailableError when they are not told in time, by default in `kafka.request_timeout_ms`.
+        """
+        timeout_ms = None if timeout_seconds is None else max(1, int(timeout_seconds * 1000))
         try:
-            ends = self._consumer.end_offsets(self._partitions)
+            ends = self._consumer.end_offsets(self._partitions, timeout_ms=timeout_ms)
         except KafkaError as error:
             raise translate(error, f"read offsets at {self._kafka.bootstrap}") from error
         return {tuple(partition): offset for partition, offset in ends.items()}

@@ -71,6 +71,13 @@ class ResultReader(Connection):
         """Tell where reading would go on, by topic and partition."""
         return self._reader.positions()
 
+    def check_reachable(self, timeout_seconds: float) -> None:
+        """Ask Kafka for every partition's end: `poll` alone cannot tell silence from a broker that is away.
+
+        Raises UnavailableError when it does not answer in time.
+        """
+        self._reader.end_offsets(timeout_seconds)
+
     def __iter__(self) -> Iterator[Outcome]:
         """Yield outcomes for ever."""
         while True:

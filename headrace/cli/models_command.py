@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from headrace.cli.canary_command import register as register_canary_command
 from headrace.cli.history_commands import register as register_history_commands
 from headrace.cli.model_access import check_registered, open_store
 from headrace.cli.options import ConfigFile
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
     ):
         models.command(name)(command)
     register_switch_commands(models)
+    register_canary_command(models)
     register_history_commands(models)
     register_store_commands(models)
     app.add_typer(models, name="models")

@@ -1,7 +1,6 @@
 """`headrace models activate` and `rollback`: switch the versions that answer, with the workers that serve them."""
 
 import os
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,14 +8,15 @@ import typer
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.model_access import open_control_plane, verify_versions
 from headrace.cli.options import ConfigFile
+from headrace.cli.switch_author import find_author, real_clock
 from headrace.cli.switch_view import show_switch
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from model_store.switch_contract import SwitchClock, SwitchOutcome
+    from model_store.switch_contract import SwitchOutcome
     from model_store.switch_request import Instant
-    from model_store.timeline import Author, TimelineEntry
+    from model_store.timeline import TimelineEntry
 
 Name = Annotated[str, typer.Argument(help="The model's name.")]
 Reason = Annotated[str, typer.Option(help="Why, kept in the history: one line.")]
@@ -62,7 +62,7 @@ def activate(  # noqa: PLR0913 - one argument per option of the command
     request = SwitchRequest(
         parse_split(versions),
         _choose_instant(at, is_now=now),
-        _find_author(reason),
+        find_author(reason),
         parse_quorum(quorum),
         0.0 if no_prepare else prepare_timeout,
         expected_epoch,
@@ -72,7 +72,7 @@ def activate(  # noqa: PLR0913 - one argument per option of the command
     settings = load_settings(config, os.environ)
     verify_versions(settings, name, request.split)
     with open_control_plane(settings) as (live, workers), show_switch() as show:
-        outcome = ModelSwitch(name, live, workers, _real_clock(), show).activate(request)
+        outcome = ModelSwitch(name, live, workers, real_clock(), show).activate(request)
     _tell(name, outcome)
     if replace and outcome.entry is not None and outcome.entry.epoch <= 1:
         typer.echo(
@@ -98,8 +98,8 @@ def rollback(
 
     settings = load_settings(config, os.environ)
     with open_control_plane(settings) as (live, workers), show_switch() as show:
-        switch = ModelSwitch(name, live, workers, _real_clock(), show)
-        outcome = switch.roll_back(to, expected_epoch, _find_author(reason))
+        switch = ModelSwitch(name, live, workers, real_clock(), show)
+        outcome = switch.roll_back(to, expected_epoch, find_author(reason))
     _tell(name, outcome)
 
 
@@ -142,23 +142,3 @@ def _choose_instant(at: str | None, *, is_now: bool) -> "Instant | None":
     if is_now:
         return None
     return DEFAULT_INSTANT if at is None else parse_instant(at)
-
-
-def _find_author(reason: str) -> "Author":
-    import getpass  # noqa: PLC0415 - keeps --help instant
-    import socket  # noqa: PLC0415
-
-    from model_store.timeline import MAX_BY_CHARS, Author  # noqa: PLC0415
-    from model_store.worker_reports import clean_text  # noqa: PLC0415
-
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = str(os.getuid())
-    return Author(clean_text(f"{user}@{socket.gethostname()}", MAX_BY_CHARS), reason)
-
-
-def _real_clock() -> "SwitchClock":
-    from model_store.switch_contract import SwitchClock  # noqa: PLC0415 - keeps --help instant
-
-    return SwitchClock(lambda: time.time_ns() // 1_000_000, time.monotonic, time.sleep)

@@ -4,15 +4,14 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.interruption import as_ctrl_c
 from headrace.cli.progress import show_progress
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def up(
     )
 
     where = data_dir or default_data_dir()
-    with _sigterm_as_ctrl_c(), ExitStack() as cleanup:
+    with as_ctrl_c(signal.SIGTERM), ExitStack() as cleanup:
         with show_progress() as say:
             stack = LocalStack(where, kafka_port=kafka_port, redis_port=redis_port, fresh=fresh, on_progress=say)
             cleanup.callback(stack.stop)
@@ -78,16 +77,3 @@ def _stay_up(stack: "LocalStack") -> str | None:
             time.sleep(CHECK_SECONDS)
     except KeyboardInterrupt:
         return None
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -1,5 +1,7 @@
 """Publisher, reader and topics against a real broker."""
 
+import os
+import signal
 import threading
 
 import numpy
@@ -222,6 +224,21 @@ def test_a_batch_that_the_client_cannot_take_apart_is_stepped_over_exactly(setti
         assert [record.value for record in records if record.position.partition == 0] == [b"a", b"c", b"d"]
         assert [record.value for record in records if record.position.partition == 1] == [b"other"] * 2
         assert reader.unreadable == 2
+
+
+def test_a_reader_tells_a_silent_broker_from_one_that_has_nothing_new(settings, stack):
+    topics = settings.topics
+    with ResultReader(settings.kafka, topics.results, topics.dead_letters) as reader:
+        assert reader.poll(0.1) == []
+        reader.check_reachable(10.0)
+        os.kill(stack.broker_pid, signal.SIGSTOP)
+        try:
+            assert reader.poll(0.1) == []
+            with pytest.raises(UnavailableError):
+                reader.check_reachable(0.5)
+        finally:
+            os.kill(stack.broker_pid, signal.SIGCONT)
+        reader.check_reachable(10.0)
 
 
 def test_a_reader_hides_what_a_transaction_has_not_committed(settings):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli import history_commands, main, switch_commands
+from headrace.cli import canary_command, history_commands, main, switch_commands
 from tests.fakes.simulated_workers import SimulatedFleet
 
 
@@ -17,10 +17,11 @@ def install_fleet(fleet: SimulatedFleet, monkeypatch: pytest.MonkeyPatch) -> Non
     def open_doors(_: Any) -> Iterator[tuple[Any, Any]]:
         yield fleet.versions_door, fleet.workers_door
 
-    for module in (switch_commands, history_commands):
+    for module in (switch_commands, canary_command, history_commands):
         monkeypatch.setattr(module, "open_control_plane", open_doors)
-    monkeypatch.setattr(switch_commands, "verify_versions", lambda *_: None)
-    monkeypatch.setattr(switch_commands, "_real_clock", lambda: fleet.clock)
+    for module in (switch_commands, canary_command):
+        monkeypatch.setattr(module, "verify_versions", lambda *_: None)
+        monkeypatch.setattr(module, "real_clock", lambda: fleet.clock)
     monkeypatch.setattr(history_commands, "_now_ms", fleet.now_ms)
 
 

@@ -72,6 +72,20 @@ def test_a_refusal_changes_nothing_and_is_named() -> None:
     assert made.workers_door.read_candidate(MODEL) is None
 
 
+def test_a_split_is_restored_from_now_on_and_ends_an_armed_switch() -> None:
+    made = fleet(SimulatedWorker("w0"))
+    door = made.versions_door
+    door.move(MODEL, lambda now: now.with_activation("new", 1, made.now_ms(), effective_from_ms=START_MS + 60_000))
+
+    outcome = switch(made).restore({"old": 1}, 2, ANN)
+
+    assert (outcome.result, outcome.entry) == (SwitchResult.DONE, timeline(made).latest)
+    assert outcome.entry is not None
+    assert (dict(outcome.entry.split), outcome.entry.mode, outcome.entry.author) == ({"old": 1}, SwitchMode.NOW, ANN)
+    with pytest.raises(PointerConflictError):
+        switch(made).restore({"old": 1}, 2, ANN)
+
+
 def test_a_quorum_goes_ahead_past_a_refusal() -> None:
     made = fleet(SimulatedWorker("w0"), SimulatedWorker("w1", refuses="no room"))
 
