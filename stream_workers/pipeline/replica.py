@@ -87,8 +87,7 @@ class Replica:
         self._unsent: deque[memoryview] = deque()
         self._seen_counter = -1
         self._moved_at = now
-        self.running_since = now
-        """When the batch that runs was begun, monotonic seconds: the older, the sooner its process is free."""
+        self._running_since = now
 
     def fileno(self) -> int:
         """For selectors."""
@@ -118,6 +117,11 @@ class Replica:
         """Batches in hand that one of this priority would wait for, but for one of a lower priority that runs."""
         return sum(held.batch.priority <= priority for held in self._in_hand.values())
 
+    @property
+    def busy_since(self) -> float:
+        """When the batch that runs was begun, monotonic seconds, -inf while idle: the older, the sooner it is free."""
+        return self._running_since if self._in_hand else float("-inf")
+
     def submit(self, batch: Batch, now: float) -> None:
         """Write the payloads into a free slot and send the order. Raises ValueError when the batch is too large."""
         payloads = [item.request.payload or b"" for item in batch.items]
@@ -125,7 +129,7 @@ class Replica:
         self._ring.write(slot, payloads[0] if len(payloads) == 1 else b"".join(payloads))
         self._free.pop()
         if not self._in_hand:
-            self._moved_at = self.running_since = now
+            self._moved_at = self._running_since = now
         self._in_hand[batch.id] = _InHand(batch, slot)
         order = _describe(batch, slot, payloads, self._most_passed_over)
         self._unsent.append(memoryview(frame(encode(order), MAX_DATA_BYTES)))
@@ -209,7 +213,7 @@ class Replica:
         outcome = _finish(held, message)
         del self._in_hand[message.batch_id]
         self._free.append(held.slot)
-        self._moved_at = self.running_since = now
+        self._moved_at = self._running_since = now
         return outcome
 
 

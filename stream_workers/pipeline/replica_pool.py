@@ -108,7 +108,7 @@ class ReplicaPool:
         free = [one for one in self._groups.find(batch.version) if one.count_free_slots(batch.priority)]
         if not free:
             raise ValueError(f"no slot of version {batch.version.version} is free: count_free_slots() says when one is")
-        replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.running_since))
+        replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.busy_since))
         replica.submit(batch, now)
         if replica.has_unsent:
             self._watch(replica)

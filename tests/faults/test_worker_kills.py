@@ -55,6 +55,8 @@ def kill_model_processes(run: FaultRun, chance: random.Random) -> None:
 
 
 def pause_model_process(run: FaultRun, _: random.Random) -> None:
+    # One that is still loading has no batch to be stuck with: what ends it is the time limit of a load.
+    wait_until(lambda: ask_health(run.worker.log, "ready")[0] == 200, 30, "both model processes serve")
     paused = run.worker.pause(Role.MODEL_PROCESS)
     wait_until(lambda: not psutil.pid_exists(paused.pid), 20, "the watchdog killed it")
     run.worker.wait_for(Role.MODEL_PROCESS, 2, 20)

@@ -64,6 +64,31 @@ def test_an_urgent_batch_goes_to_the_process_whose_batch_has_run_longest() -> No
         model.socket.close()
 
 
+def test_an_idle_process_comes_before_a_busy_one_and_the_first_of_two_idle_ones_again() -> None:
+    stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
+    busy, idle = stage.serve(V1, 2)
+    stage.now = 1.0
+    stage.submit(1, priority=1)
+    stage.now = 2.0
+    stage.submit(2, priority=1)
+    idle.say(Done(2, [1, 1], [], 1.0, b"ab"))  # idle since later than the other has been busy
+    stage.collect()
+    stage.submit(3, priority=0)
+    assert [order.batch_id for order in idle.orders()] == [2, 3]
+    busy.say(Done(1, [1, 1], [], 1.0, b"ab"))
+    idle.say(Done(3, [1, 1], [], 1.0, b"ab"))
+    stage.collect()
+    stage.submit(4, priority=0)
+    busy.say(Done(4, [1, 1], [], 1.0, b"ab"))
+    stage.collect()
+    stage.submit(5, priority=0)
+    assert [order.batch_id for order in busy.orders()] == [1, 4, 5], "its caches are warm, and a retry meets its state"
+    stage.pool.close()
+    stage.link.close()
+    for model in (busy, idle):
+        model.socket.close()
+
+
 def test_slots_in_reserve_are_for_urgent_batches_only() -> None:
     stage = Stage(TopicSettings(requests=("urgent", "bulk"), priorities={"bulk": 1}))
     (model,) = stage.serve(V1)
