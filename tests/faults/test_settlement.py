@@ -256,7 +256,7 @@ def test_cuts_are_read_back_once_their_transaction_has_ended_and_garbage_is_coun
         reader = CutReader(settings, "w-0", on_refused=lambda: refused.append(1))
         reader.start()
         reader.catch_up()
-        encoder = OutcomeEncoder(settings, "w-0", {})
+        encoder = OutcomeEncoder(settings, "w-0", {}, lambda _: "fp32")
         for offset, is_kept in ((7, True), (9, False)):
             cut = encoder.encode(VersionCut("model", b.requests, 0, offset, offset, 1))
             assert cut is not None
