@@ -52,9 +52,11 @@ def results(  # noqa: PLR0913 - one parameter per option
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many outcomes.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.0, help="Stop after so many seconds.")] = None,
     audit: Annotated[
-        bool, typer.Option(help="Prove which version answered, instead: exit 0 when clean, 1 when not.")
+        bool, typer.Option("--audit", help="Prove which version answered, instead: exit 0 when clean, 1 when not.")
     ] = False,
-    no_timeline: Annotated[bool, typer.Option(help="With --audit: ask neither Redis nor the control topic.")] = False,
+    no_timeline: Annotated[
+        bool, typer.Option("--no-timeline", help="With --audit: ask neither Redis nor the control topic.")
+    ] = False,
 ) -> None:
     """Print outcomes, dead letters included. With --id: exit 1 when one was not ok, 3 when one did not come.
 
