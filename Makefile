@@ -15,7 +15,7 @@ SOAK_ARGUMENTS ?=
 ENDURANCE_ARGUMENTS ?=
 BENCH_ARGUMENTS ?=
 
-.PHONY: help demo test check bench bench-quick soak endurance fmt docs clean
+.PHONY: help demo test lint check bench bench-quick soak endurance fmt docs clean
 
 help: ## Show the targets
 	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
@@ -31,7 +31,7 @@ test: $(STAMP) ## Run the whole suite: unit, contract, integration and short fau
 	@echo "== tests: all"
 	@$(BIN)/python -m pytest tests
 
-check: $(STAMP) ## Format, lint, import rules, types, unit tests and package names
+lint: $(STAMP) ## Format, lint, import rules, types, generated pages and package names
 	@echo "== format"
 	@$(BIN)/ruff format --check .
 	@echo "== lint"
@@ -44,6 +44,8 @@ check: $(STAMP) ## Format, lint, import rules, types, unit tests and package nam
 	@$(BIN)/python docs/generate_reference.py --check
 	@echo "== package names"
 	@$(BIN)/python .ci/check_package_names.py
+
+check: lint ## The same and the unit tests
 	@echo "== tests: unit"
 	@$(BIN)/python -m pytest tests/unit -q
 
