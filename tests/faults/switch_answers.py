@@ -1,4 +1,4 @@
-"""What was answered, read back from Kafka: every answer by the place of its request, and which of them cannot be right."""
+"""What was answered, read back from Kafka: every answer by the place of its request, and which cannot be right."""
 
 import re
 from collections import Counter, defaultdict
