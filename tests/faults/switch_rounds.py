@@ -100,13 +100,13 @@ class SwitchRounds:
         self._activate(version, exact=False)
         self.settle(version)
 
-    def perform(self, number: int, *, with_fault: bool = False) -> Round:
-        """Make the nth switch, with a fault in the middle if asked; one that came to nothing for that is made again."""
+    def perform(self, number: int, fault: str = "") -> Round:
+        """Make the nth switch, with one of FAULTS in the middle; one that came to nothing for that is made again."""
         kind, by_command = choose_kind(number)
-        made = self._try(number, kind, FAULTS[number // 3 % len(FAULTS)] if with_fault else "", by_command=by_command)
-        if with_fault and not made.stuck and made.entry is None:
+        made = self._try(number, kind, fault, by_command=by_command)
+        if fault and not made.stuck and made.entry is None:
             again = self._try(number, kind, "", by_command=by_command)
-            made = replace(again, fault=made.fault, called_off=1, began=made.began)
+            made = replace(again, fault=fault, called_off=1, began=made.began)
         return made
 
     def settle(self, version: str, *, keeps_warm: bool = True) -> None:

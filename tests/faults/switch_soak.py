@@ -32,7 +32,7 @@ from tests.faults.load import Load, LoadShape
 from tests.faults.switch_answers import Answers, count_differing, count_impostors, read_answers
 from tests.faults.switch_log import read_meetings
 from tests.faults.switch_models import MODELS, ServedModel
-from tests.faults.switch_rounds import Round, SwitchRounds
+from tests.faults.switch_rounds import FAULTS, Round, SwitchRounds
 from tests.faults.switch_verdict import (
     Row,
     count_row,
@@ -144,8 +144,9 @@ class SwitchSoak:
 
     def _make(self, rounds: SwitchRounds, number: int) -> None:
         plan = self._plan
-        is_disturbed = plan.with_faults and number % EVERY_NTH_DISTURBED == EVERY_NTH_DISTURBED - 1
-        made = rounds.perform(number, with_fault=is_disturbed)
+        turn, rest = divmod(number + 1, EVERY_NTH_DISTURBED)
+        fault = FAULTS[(turn + plan.seed) % len(FAULTS)] if plan.with_faults and not rest else ""
+        made = rounds.perform(number, fault)
         self._report.rounds.append(made)
         target = ", ".join(made.entry.split) if made.entry is not None else "nothing"
         told = [f"switch {number + 1} of {plan.switches}: {made.kind} to {target}, {made.result}"]

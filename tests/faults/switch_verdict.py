@@ -62,7 +62,7 @@ def judge_memory(rounds: Sequence[Round]) -> list[Row]:
 
 def judge_latency(rounds: Sequence[Round], latencies: Latencies, service_seconds: float) -> list[Row]:
     """Latency while nothing switches, while workers prepare, and from a commit to a second after its effect."""
-    calm = latencies([(before.ended, after.began) for before, after in itertools.pairwise(rounds)])
+    calm = latencies([(before.ended, after.began) for before, after in itertools.pairwise(rounds) if not before.fault])
     # A command as a process of its own competes for these cores, which it would not do where it belongs.
     own = [one for one in rounds if not one.fault and not one.by_command and one.entry is not None]
     preparing = latencies([(one.began, one.committed) for one in own])
