@@ -12,10 +12,11 @@ STAMP := $(VENV)/.installed
 PACKAGES := headrace model_store producers schemas stream_workers benchmarks
 DEMO_ARGUMENTS ?=
 SOAK_ARGUMENTS ?=
+SWITCH_SOAK_ARGUMENTS ?=
 ENDURANCE_ARGUMENTS ?=
 BENCH_ARGUMENTS ?=
 
-.PHONY: help demo test lint check bench bench-quick soak endurance fmt docs clean
+.PHONY: help demo test lint check bench bench-quick soak switch-soak endurance fmt docs clean
 
 help: ## Show the targets
 	@echo "Headrace: batch and stream inference for PyTorch models on Kafka"
@@ -57,6 +58,9 @@ bench-quick: $(STAMP) ## The same in three minutes: the contestants that matter 
 
 soak: $(STAMP) ## Kill processes of a worker at random for two minutes, then audit every record
 	@$(BIN)/python -m tests.faults.soak $(SOAK_ARGUMENTS)
+
+switch-soak: $(STAMP) ## Switch and roll back versions of 100 MB under load for six minutes, then audit and replay it all
+	@$(BIN)/python -m tests.faults.switch_soak $(SWITCH_SOAK_ARGUMENTS)
 
 endurance: $(STAMP) ## Run two lanes with expiring requests for half an hour, then look for drift
 	@$(BIN)/python -m tests.faults.endurance $(ENDURANCE_ARGUMENTS)

@@ -76,6 +76,8 @@ def build_parts(
             batcher=batcher,
             metrics=metrics.versions,
             model=settings.model.name,
+            can_start=pool.has_instances,
+            clock=time.monotonic,
             wall_clock=time.time,
         ),
         deadlines=DeadlineWatch(),

@@ -15,6 +15,7 @@ from stream_workers.pipeline.contract import BatchAnswered
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_STALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 _KINDS = {
     Answer: "ok",
     Expired: "expired",
@@ -176,6 +177,12 @@ class VersionMetrics:
             "headrace_unknown_offset_metadata", "Committed offsets with text beside them that is not ours."
         )
         self.refused_cuts = counter("headrace_refused_cuts", "Records of the control topic that are no cuts.")
+        self.stall = Histogram(
+            "headrace_switch_stall_seconds",
+            "Per switch, up to the first batch under it: the time in which no batch could start because of it.",
+            buckets=_STALLS,
+            registry=registry,
+        )
         self.waiting = gauge("headrace_records_waiting_for_version", "Queued records whose version is not loaded.")
         self.pointer_faults = gauge(
             "headrace_pointer_faults", "Reads of the active version that did not move it, by reason.", ["reason"]

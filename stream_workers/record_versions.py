@@ -15,8 +15,9 @@ from schemas.version_cuts import VersionCut
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.epoch_floor import decode_floor
 from stream_workers.batching.offset_ledger import OffsetLedger, met_model
+from stream_workers.batching.switch_stall import SwitchStall
 from stream_workers.batching.version_stamps import VersionStamps
-from stream_workers.batching.work import PartitionKey, WorkItem
+from stream_workers.batching.work import PartitionKey, ServedVersion, WorkItem
 from stream_workers.intake_gate import IntakeGate
 from stream_workers.kafka.committed_offsets import CommittedOffset
 from stream_workers.kafka.group_member import Polled
@@ -75,8 +76,11 @@ class RecordVersions:
         batcher: Batcher,
         metrics: VersionMetrics,
         model: str,
+        can_start: Callable[[ServedVersion], bool],
+        clock: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
+        """`can_start` says whether a version is loaded."""
         self.stamps = stamps
         self._source = source
         self._cuts = cuts
@@ -84,7 +88,10 @@ class RecordVersions:
         self._batcher = batcher
         self._metrics = metrics
         self._model = model
+        self._can_start = can_start
+        self._clock = clock
         self._wall_clock = wall_clock
+        self._stall = SwitchStall()
         self._gate = IntakeGate()
         self._attempt: Attempt | None = None
 
@@ -103,13 +110,30 @@ class RecordVersions:
         self._attempt = self._source.attempt
         timeline = self._source.take_timeline()
         if timeline is None:
+            if self._stall.is_open:
+                self._stall.note_turn(self._clock(), is_blocked=self._is_blocked())
             return False
+        began_at = self._clock()
         _log.info("timeline adopted", epoch=timeline.epoch)
         self.stamps.adopt(timeline)
         ends = find_ends()
         for partition in list(self._ledger.partitions()):
             self._turn(partition, ends.get(partition, 0))
+        self._stall.open(timeline.epoch, began_at, self._clock())
         return True
+
+    def note_started(self, version: ServedVersion, now: float) -> None:
+        """A batch was given to a model process: perhaps the first under a switch."""
+        met = self._stall.close(version.epoch, now)
+        if met is not None:
+            self._metrics.stall.observe(met.stalled_seconds)
+            _log.info(
+                "switch met",
+                epoch=met.epoch,
+                version=version.version,
+                stalled_ms=round(met.stalled_seconds * 1000, 3),
+                after_ms=round(met.after_seconds * 1000, 3),
+            )
 
     def let_in(self, polled: Polled, assignments: Mapping[PartitionKey, int], now: float) -> list[Polled]:
         """Return what may be taken in now, in order; the rest is held until the pointer was looked at."""
@@ -162,6 +186,11 @@ class RecordVersions:
         self._rename(changed)
         self._batcher.add(queued)
         self._metrics.restamped.inc(len(changed))
+
+    def _is_blocked(self) -> bool:
+        """Whether work waits, all of it for a version that is not loaded or for a look at the pointer."""
+        queued = len(self._batcher)
+        return self._batcher.count_waiting(self._can_start) == queued if queued else self._gate.holds
 
     @staticmethod
     def _rename(items: Sequence[WorkItem]) -> None:

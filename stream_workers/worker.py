@@ -254,6 +254,7 @@ class Worker:
         batch.submitted_at = now
         self._in_hand.start(batch)
         self._p.pool.submit(batch, now)
+        self._p.versions.note_started(batch.version, now)
         self._p.metrics.batching.note_batch(batch, now)
 
     def _queue(self, recalled: Recalled) -> None:

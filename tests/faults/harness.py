@@ -218,13 +218,13 @@ class FaultRun:
             for isolation, sign in (("read_uncommitted", 1), ("read_committed", -1))
         )
 
-    def wait_until_answering(self, seconds: float = 90.0) -> None:
-        """Wait until a request sent now has its outcome. Raises UnavailableError."""
+    def wait_until_answering(self, seconds: float = 90.0, payload: bytes = b"", content_type: str = JSON) -> None:
+        """Wait until a request sent now, by default a row of numbers, has its outcome. Raises UnavailableError."""
         with (
             ResultReader(self.rig.direct, self.topics.results, self.topics.dead_letters) as reader,
             Publisher(self.rig.direct, self.topics.requests[0]) as publisher,
         ):
-            request_id = publisher.publish(numbers_row(0), content_type=JSON, key="probe")
+            request_id = publisher.publish(payload or numbers_row(0), content_type=content_type, key="probe")
             publisher.flush()
             reader.wait_for(request_id, seconds)
 
@@ -234,12 +234,15 @@ class FaultRun:
         sent = self.folder / f"sent-{self._loads}.jsonl"
         return Load(self.rig.direct, topic or self.topics.requests[0], sent, shape)
 
-    def wait_until_drained(self, seconds: float = 60.0) -> None:
-        """Wait until the group has committed the end of every request partition. Raises TimeoutError with the log."""
+    def wait_until_drained(self, seconds: float = 60.0, *, group: str = "") -> None:
+        """Wait until a group, the run's or another, has committed the end of every request partition.
+
+        Raises TimeoutError with the end of the log.
+        """
         with TopicAdmin(self.rig.direct) as admin:
 
             def is_drained() -> bool:
-                return all(part.lag == 0 for part in admin.lag(self.group, self.topics.requests))
+                return all(part.lag == 0 for part in admin.lag(group or self.group, self.topics.requests))
 
             try:
                 wait_until(is_drained, seconds, "drained")

@@ -31,8 +31,9 @@ Met = dict[tuple[str, int, int], tuple[str, int]]
 class Switches:
     """The control plane of one run, as a command would use it."""
 
-    def __init__(self, run: FaultRun) -> None:
+    def __init__(self, run: FaultRun, model: str = MODEL) -> None:
         self.run = run
+        self._model = model
         prefix = run.group.lower()[:40]
         self.redis = RedisSettings(url=SecretStr(run.rig.stack.redis_url), prefix=prefix, timeout_seconds=2)
         self._versions, self._workers = LiveVersions(self.redis), LiveWorkers(self.redis)
@@ -44,15 +45,15 @@ class Switches:
 
     def read(self) -> Timeline:
         """The timeline as it stands."""
-        return self._versions.read(MODEL) or Timeline()
+        return self._versions.read(self._model) or Timeline()
 
-    def decisions(self) -> Decisions:
+    def decisions(self, timeline: Timeline | None = None) -> Decisions:
         """What was decided and recorded, as an audit needs it: `run.finish(load, decisions=switches.decisions)`."""
-        return make_decisions(self.read(), collect_cuts(read_cuts(self.run), MODEL))
+        return make_decisions(timeline or self.read(), collect_cuts(read_cuts(self.run), self._model))
 
     def reports(self) -> tuple[WorkerReport, ...]:
         """What the members say."""
-        return self._workers.read_workers(MODEL).reports
+        return self._workers.read_workers(self._model).reports
 
     def activate(self, version: str) -> int:
         """Switch from now on; returns the epoch."""
@@ -69,10 +70,10 @@ class Switches:
     def prepare(self, *versions: str, members: int = 1, seconds: float = 60.0) -> None:
         """Have every member load versions, and wait until all say that they are ready."""
         candidate = Candidate(uuid.uuid4().hex[:16], versions, "test", int(time.time() * 1000))
-        self._workers.propose_candidate(MODEL, candidate)
+        self._workers.propose_candidate(self._model, candidate)
 
         def all_ready() -> bool:
-            self._workers.renew_candidate(MODEL, candidate)
+            self._workers.renew_candidate(self._model, candidate)
             reports = self.reports()
             return len(reports) >= members and all(report.ready == candidate.id for report in reports)
 
@@ -87,7 +88,7 @@ class Switches:
         wait_until(adopted, seconds, f"epoch {epoch} at {members} members")
 
     def _move(self, change: Callable[[Timeline], Timeline]) -> int:
-        return self._versions.move(MODEL, change).epoch
+        return self._versions.move(self._model, change).epoch
 
 
 def read_cuts(run: FaultRun) -> list[VersionCut]:
@@ -128,6 +129,20 @@ def expect_met(run: FaultRun, timeline: Timeline) -> Met:
             assert entry is not None
             expected[*key, where.offset] = (entry.pick(record.key or b""), entry.epoch)
     return expected
+
+
+def replay(run: FaultRun, partitions: int, drain_seconds: float = 60.0, **groups: dict[str, Any]) -> TopicSettings:
+    """Have a new group answer everything from the start, into topics of its own; returns those. `groups` are settings.
+
+    The workers that answered before are to be ended first where their cores are needed.
+    """
+    name = f"{run.group}-again"
+    topics = run.topics.model_copy(update={"results": name, "dead_letters": f"{name}-dead"})
+    run.rig.create_topics(topics.results, topics.dead_letters, partitions=partitions)
+    worker = {**groups.pop("worker", {}), "group": name}
+    run.add_worker("again", members=2, **groups, worker=worker, topics=topics.model_dump(mode="json"))
+    run.wait_until_drained(drain_seconds, group=name)
+    return topics
 
 
 def count_cut_partitions(met: Met, timeline: Timeline) -> dict[int, int]:

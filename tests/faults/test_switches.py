@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import TopicSettings
 from tests.faults.conftest import Rig
 from tests.faults.harness import MODEL, FaultRun, publish_example_model
 from tests.faults.load import LoadShape
-from tests.faults.switches import Switches, count_cut_partitions, expect_met, read_cuts, read_met
-from tests.faults.worker_process import Role, wait_until
+from tests.faults.switches import Switches, count_cut_partitions, expect_met, read_cuts, read_met, replay
+from tests.faults.worker_process import Role
 
 PARTITIONS, MEMBERS, SWITCHES = 4, 2, 6
 SHAPE = LoadShape(records_per_second=200, streams=40)
@@ -55,29 +54,11 @@ def test_exact_and_immediate_switches_cut_each_partition_once_and_a_replay_meets
         touched = count_cut_partitions(met, timeline)
         assert all(touched[epoch] == PARTITIONS for epoch in range(2, SWITCHES + 2)), touched
 
-        replayed = replay(run, switches, unique)
-        assert replayed == met
+        cuts = read_cuts(run)
+        run.worker.terminate()
+        assert read_met(run, replay(run, PARTITIONS, **switches.settings())) == met
         # The replay found all cuts: it made none of its own.
-        assert read_met(run, run.topics) == met
-
-
-def replay(run: FaultRun, switches: Switches, unique: str) -> dict[tuple[str, int, int], tuple[str, int]]:
-    """Have a new group answer everything from the start, into topics of its own."""
-    made = len(read_cuts(run))
-    topics = TopicSettings(
-        requests=run.topics.requests,
-        results=f"{unique}-again",
-        dead_letters=f"{unique}-again-dead",
-        control=run.topics.control,
-    )
-    run.rig.create_topics(topics.results, topics.dead_letters, partitions=PARTITIONS)
-    run.worker.terminate()
-    worker = {"group": f"{unique}-again", "name": "again"}
-    run.add_worker("again", **switches.settings(worker=worker, topics=topics.model_dump(mode="json")))
-    wanted = len(read_met(run))
-    wait_until(lambda: len(read_met(run, topics)) >= wanted, 60, "everything is answered again")
-    assert len(read_cuts(run)) == made
-    return read_met(run, topics)
+        assert read_cuts(run) == cuts
 
 
 def test_a_member_that_was_frozen_or_killed_through_a_switch_meets_it_all_the_same(

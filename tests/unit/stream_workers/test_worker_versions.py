@@ -306,3 +306,39 @@ def test_the_report_names_the_versions_that_records_in_hand_are_pinned_to() -> N
     rig.pool.holds = False
     rig.turn(60)
     assert told[-1] == (0, set())
+
+
+def stalls(rig: Rig) -> tuple[int, float]:
+    """How many switches were met, and for how many seconds in all they kept batches from starting."""
+    (family,) = rig.parts.metrics.versions.stall.collect()
+    found = {sample.name.removeprefix(f"{family.name}_"): sample.value for sample in family.samples}
+    return int(found["count"]), found["sum"]
+
+
+def test_a_switch_to_a_loaded_version_stalls_nothing_and_is_met_by_the_first_batch_under_it() -> None:
+    rig = started(Rig(timeline=ONLY_V1))
+    fill(rig, 0, 4)
+    rig.turn(3)
+    assert stalls(rig) == (1, 0.0)
+    rig.source.publish(NOW_V2)
+    rig.turn(3)
+    assert stalls(rig)[0] == 1
+    fill(rig, 0, 4)
+    rig.turn(3)
+    assert stalls(rig) == (2, 0.0)
+
+
+def test_the_time_in_which_all_work_waits_for_a_version_that_is_not_loaded_is_a_stall() -> None:
+    rig = started(Rig(timeline=ONLY_V1))
+    fill(rig, 0, 4)
+    rig.turn(3)
+    rig.pool.missing.add("v2")
+    rig.source.publish(NOW_V2)
+    fill(rig, 0, 4)
+    rig.turn(10, seconds=1.0)
+    assert stalls(rig)[0] == 1
+    rig.pool.missing.discard("v2")
+    rig.turn(3)
+    count, seconds = stalls(rig)
+    assert count == 2
+    assert seconds == pytest.approx(10.0, abs=1.1)

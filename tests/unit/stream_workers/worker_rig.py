@@ -81,6 +81,8 @@ class Rig:
                 batcher=batcher,
                 metrics=metrics.versions,
                 model="m",
+                can_start=self.pool.has_instances,
+                clock=lambda: self.now,
                 wall_clock=lambda: self.now,
             ),
             deadlines=DeadlineWatch(),
