@@ -34,8 +34,9 @@ class Attempt:
 
     began_ms: int
     """Epoch milliseconds of this host's clock."""
-    ended: float
-    """Monotonic seconds."""
+    as_of: float
+    """Monotonic seconds: how new the decisions are that are known since. An answer is as old as the question, however
+    late it was taken note of; where there was none, nothing newer can be had than at the end of the attempt."""
 
 
 class TimelineSource(Protocol):
@@ -177,7 +178,7 @@ class RecordVersions:
         attempt = self._attempt
         if attempt is None or not polled.requests:
             return True
-        if now - attempt.ended > FRESH_SECONDS:
+        if now - attempt.as_of > FRESH_SECONDS:
             return False
         newest = self.stamps.timeline.latest
         if newest is None or newest.mode is not SwitchMode.EXACT:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from model_store.switch_request import MIN_LEAD_MS
 from model_store.timeline import Timeline
 from schemas.version_cuts import VersionCut
 from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion
@@ -237,6 +238,32 @@ def test_nothing_is_taken_in_before_the_pointer_was_looked_at_lately() -> None:
     rig.turn(6)
     assert met(rig) == run(0, V2, *range(4))
     assert rig.member.paused == set()
+
+
+@pytest.mark.parametrize(("seconds_since_the_look", "takes_in"), [(1.4, True), (1.6, False)])
+def test_a_look_of_a_second_and_a_half_ago_is_not_fresh(seconds_since_the_look: float, takes_in: bool) -> None:
+    rig = started(Rig(timeline=ONLY_V1))
+    looked_at = rig.now
+    rig.source.look = lambda: Attempt(int(looked_at * 1000), looked_at)
+    rig.now += seconds_since_the_look
+    fill(rig, 0, 1)
+    rig.turn(1, 0.0)
+    assert rig.parts.versions.holds is not takes_in
+
+
+def test_a_member_takes_nothing_in_unaware_of_a_switch_whose_lead_is_the_least() -> None:
+    """Made known right after the look, and with half a second to spare for clocks that differ."""
+    rig = started(Rig(timeline=ONLY_V1))
+    looked_at = rig.now
+    rig.source.look = lambda: Attempt(int(looked_at * 1000), looked_at)
+    rig.now = looked_at + MIN_LEAD_MS / 1000 - 0.49
+    fill(rig, 0, 2, timestamp_ms=int(looked_at * 1000) + MIN_LEAD_MS)
+    rig.turn(4)
+    assert met(rig) == []
+    rig.source.publish(at(int(looked_at * 1000) + MIN_LEAD_MS))
+    rig.source.look = lambda: Attempt(int(rig.now * 1000), rig.now)
+    rig.turn(30)
+    assert met(rig) == run(0, V2, 0, 1)
 
 
 def test_what_was_held_of_a_partition_that_moved_meanwhile_is_read_again() -> None:
