@@ -14,7 +14,7 @@ from model_store.timeline import CALL_OFF_MARGIN_MS, SwitchMode, Timeline
 from schemas.version_cuts import VersionCut
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.epoch_floor import decode_floor
-from stream_workers.batching.offset_ledger import OffsetLedger, met_model
+from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.version_stamps import VersionStamps
 from stream_workers.batching.work import PartitionKey, WorkItem
 from stream_workers.intake_gate import IntakeGate
@@ -166,9 +166,9 @@ class RecordVersions:
 
     @staticmethod
     def _rename(items: Sequence[WorkItem]) -> None:
-        """Outcomes that no model made name the version that their record would have met."""
+        """Outcomes behind a cut, which no model made, name the version that their record would have met."""
         for item in items:
-            if item.outcome is not None and hasattr(item.outcome, "version") and not met_model(item):
+            if item.outcome is not None and hasattr(item.outcome, "version"):
                 item.outcome = msgspec.structs.replace(item.outcome, version=item.version)
 
     def _may_enter_all(self, now: float) -> bool:
