@@ -11,6 +11,7 @@ from schemas.header_documents import Schema, dead_letter_headers, request_header
 from schemas.manifest import ModelManifest
 from schemas.records import JSON, ResultBody
 from schemas.settings import Settings, TopicSettings
+from schemas.version_cuts import CutBody
 
 CONTRACT_VERSION = "1.0.0"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -25,6 +26,7 @@ def build_documents() -> dict[str, Schema]:
         "request-headers.schema.json": _standalone("request-headers", request_headers()),
         "result-headers.schema.json": _standalone("result-headers", result_headers()),
         "result.schema.json": _standalone("result", msgspec.json.schema(ResultBody)),
+        "version-cut.schema.json": _standalone("version-cut", msgspec.json.schema(CutBody)),
         "dead-letter-headers.schema.json": _standalone("dead-letter-headers", dead_letter_headers()),
         "model-manifest.schema.json": _standalone("model-manifest", ModelManifest.model_json_schema()),
         "settings.schema.json": _standalone("settings", Settings.model_json_schema()),
@@ -55,7 +57,7 @@ def _standalone(name: str, schema: Schema) -> Schema:
 
 def _asyncapi() -> Schema:
     topics = TopicSettings()
-    _, components = msgspec.json.schema_components([ResultBody], ref_template=_COMPONENTS + "{name}")
+    _, components = msgspec.json.schema_components([ResultBody, CutBody], ref_template=_COMPONENTS + "{name}")
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -71,11 +73,16 @@ def _asyncapi() -> Schema:
             "requests": _channel(topics.requests[0], "request", "Requests, in order by key."),
             "results": _channel(topics.results, "result", "Answers, in order by key."),
             "deadLetters": _channel(topics.dead_letters, "deadLetter", "Requests that got no answer, and why."),
+            "versionCuts": _channel(
+                topics.control, "versionCut", "From which offset on a partition meets a switch. Compacted, one partition."
+            ),
         },
         "operations": {
             "receiveRequests": _operation("receive", "requests", "request"),
             "sendResults": _operation("send", "results", "result"),
             "sendDeadLetters": _operation("send", "deadLetters", "deadLetter"),
+            "sendVersionCuts": _operation("send", "versionCuts", "versionCut"),
+            "receiveVersionCuts": _operation("receive", "versionCuts", "versionCut"),
         },
         "components": {"messages": _messages(), "schemas": {**components, **_header_schemas()}},
     }
@@ -108,13 +115,14 @@ def _messages() -> Schema:
         "request": _message("Request", "RequestHeaders", any_bytes, "Stream id: requests of one key keep their order."),
         "result": _message("Result", "ResultHeaders", {"$ref": f"{_COMPONENTS}ResultBody"}, "The request's own."),
         "deadLetter": _message("Dead letter", "DeadLetterHeaders", any_bytes, "The request's own."),
+        "versionCut": _message("Version cut", None, {"$ref": f"{_COMPONENTS}CutBody"}, "MODEL/TOPIC/PARTITION/EPOCH."),
     }
 
 
-def _message(title: str, headers: str, payload: Schema, key: str) -> Schema:
+def _message(title: str, headers: str | None, payload: Schema, key: str) -> Schema:
     return {
         "title": title,
-        "headers": {"$ref": _COMPONENTS + headers},
+        **({"headers": {"$ref": _COMPONENTS + headers}} if headers is not None else {}),
         "payload": payload,
         "bindings": {
             "kafka": {"key": {"type": "string", "description": key}, "bindingVersion": _KAFKA_BINDING},

@@ -5,6 +5,7 @@ write anything, so reading believes nothing.
 """
 
 import re
+from typing import Annotated
 
 import msgspec
 
@@ -29,19 +30,21 @@ class VersionCut(msgspec.Struct, frozen=True, gc=False, order=True):
     """When the cut was made: epoch milliseconds of the member's clock."""
 
 
-class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    offset: int
-    epoch: int
-    at_ms: int
+class CutBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The value of a cut; its key names the model, the partition and the epoch once more."""
+
+    offset: Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER, description="The first offset under the epoch.")]
+    epoch: Annotated[int, msgspec.Meta(ge=1, le=_MAX_NUMBER, description="Of the decision, as in the key.")]
+    at_ms: Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER, description="When it was made: epoch milliseconds.")]
 
 
-_decode_body = msgspec.json.Decoder(_Body).decode
+_decode_body = msgspec.json.Decoder(CutBody).decode
 
 
 def encode_cut(cut: VersionCut) -> tuple[bytes, bytes]:
     """Return key and value."""
     key = f"{cut.model}/{cut.topic}/{cut.partition}/{cut.epoch}"
-    return key.encode(), msgspec.json.encode(_Body(cut.offset, cut.epoch, cut.at_ms))
+    return key.encode(), msgspec.json.encode(CutBody(cut.offset, cut.epoch, cut.at_ms))
 
 
 def decode_cut(key: bytes | None, value: bytes | None) -> VersionCut:
@@ -57,11 +60,10 @@ def decode_cut(key: bytes | None, value: bytes | None) -> VersionCut:
     if not _TOPIC.match(topic):
         raise EnvelopeError(f"not a cut: topic {topic[:80]!r} is not the name of a topic")
     cut = VersionCut(model, topic, _number(partition), _number(epoch), body.offset, body.at_ms)
-    for name, number in (("offset", body.offset), ("at_ms", body.at_ms), ("partition", cut.partition)):
-        if not 0 <= number <= _MAX_NUMBER:
-            raise EnvelopeError(f"not a cut: {name} {number} is not a whole number from 0 to {_MAX_NUMBER}")
-    if not 1 <= cut.epoch <= _MAX_NUMBER or body.epoch != cut.epoch:
-        raise EnvelopeError(f"not a cut: epoch {body.epoch} under a key with epoch {cut.epoch}; both must be 1 or more")
+    if cut.partition > _MAX_NUMBER:
+        raise EnvelopeError(f"not a cut: partition {cut.partition} is more than {_MAX_NUMBER}")
+    if body.epoch != cut.epoch:
+        raise EnvelopeError(f"not a cut: epoch {body.epoch} under a key with epoch {cut.epoch}")
     return cut
 
 

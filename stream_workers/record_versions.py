@@ -14,7 +14,7 @@ from model_store.timeline import CALL_OFF_MARGIN_MS, SwitchMode, Timeline
 from schemas.version_cuts import VersionCut
 from stream_workers.batching.batcher import Batcher
 from stream_workers.batching.epoch_floor import decode_floor
-from stream_workers.batching.offset_ledger import OffsetLedger, met_model
+from stream_workers.batching.offset_ledger import OffsetLedger
 from stream_workers.batching.switch_stall import SwitchStall
 from stream_workers.batching.version_stamps import VersionStamps
 from stream_workers.batching.work import PartitionKey, ServedVersion, WorkItem
@@ -35,8 +35,9 @@ class Attempt:
 
     began_ms: int
     """Epoch milliseconds of this host's clock."""
-    ended: float
-    """Monotonic seconds."""
+    as_of: float
+    """Monotonic seconds: how new the decisions are that are known since. An answer is as old as the question, however
+    late it was taken note of; where there was none, nothing newer can be had than at the end of the attempt."""
 
 
 class TimelineSource(Protocol):
@@ -194,9 +195,9 @@ class RecordVersions:
 
     @staticmethod
     def _rename(items: Sequence[WorkItem]) -> None:
-        """Outcomes that no model made name the version that their record would have met."""
+        """Outcomes behind a cut, which no model made, name the version that their record would have met."""
         for item in items:
-            if item.outcome is not None and hasattr(item.outcome, "version") and not met_model(item):
+            if item.outcome is not None and hasattr(item.outcome, "version"):
                 item.outcome = msgspec.structs.replace(item.outcome, version=item.version)
 
     def _may_enter_all(self, now: float) -> bool:
@@ -206,7 +207,7 @@ class RecordVersions:
         attempt = self._attempt
         if attempt is None or not polled.requests:
             return True
-        if now - attempt.ended > FRESH_SECONDS:
+        if now - attempt.as_of > FRESH_SECONDS:
             return False
         newest = self.stamps.timeline.latest
         if newest is None or newest.mode is not SwitchMode.EXACT:

@@ -133,7 +133,7 @@ class VersionFollower:
 
     @property
     def attempt(self) -> Attempt:
-        """The last look that came to an end; what it found is there to be taken."""
+        """The last look that is over; what it found is there to be taken."""
         return self._attempt
 
     def take_timeline(self) -> Timeline | None:
@@ -225,11 +225,15 @@ class VersionFollower:
 
     def _look(self) -> str | None:
         """Read the timeline once; returns why that did not work, or None. The attempt counts either way."""
-        began_ms = int(self._wall_clock() * 1000)
+        began_ms, began = int(self._wall_clock() * 1000), self._clock()
+        is_answered = False
         try:
-            return self._read()
+            reason = self._read()
+            is_answered = reason is None
+            return reason
         finally:
-            self._attempt = Attempt(began_ms, self._clock())
+            # A process that was stopped before it took note of an answer must not take it for a new one.
+            self._attempt = Attempt(began_ms, began if is_answered else self._clock())
 
     def _read(self) -> str | None:
         try:

@@ -29,7 +29,7 @@ def create(
     replication: Annotated[int, typer.Option(min=1, max=100, help="Copies of each partition.")] = 1,
     retention_hours: Annotated[float | None, typer.Option(min=0.01, help="How long records are kept.")] = None,
 ) -> None:
-    """Create request, result and dead-letter topics. Exits 1 when one exists with other properties."""
+    """Create request, result, dead-letter and control topics. Exits 1 when one exists with other properties."""
     from producers.topics import create_topics  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)

@@ -27,17 +27,19 @@ class FakeTimelineSource:
 
 
 class FakeCutSource:
-    """`recorded` holds the cuts by partition and epoch."""
+    """`recorded` holds the cuts by partition and epoch; what is not caught up with is not known."""
 
     def __init__(self) -> None:
         self.recorded: dict[PartitionKey, dict[int, int]] = {}
         self.catch_ups = 0
+        self._read: dict[PartitionKey, dict[int, int]] = {}
 
     def start(self) -> None:
         pass
 
     def catch_up(self) -> None:
         self.catch_ups += 1
+        self._read = {partition: dict(cuts) for partition, cuts in self.recorded.items()}
 
     def cuts_of(self, partition: PartitionKey) -> Mapping[int, int]:
-        return self.recorded.get(partition, {})
+        return self._read.get(partition, {})

@@ -22,7 +22,8 @@ from schemas.records import (
     Status,
     Timings,
 )
-from schemas.settings import Settings
+from schemas.settings import Settings, TopicSettings
+from schemas.version_cuts import VersionCut, encode_cut
 
 CONTRACT = Path(__file__).parents[3] / "docs" / "contract"
 DOCUMENTS = build_documents()
@@ -193,6 +194,15 @@ def test_a_manifest_and_the_settings_fit_their_schemas() -> None:
     check("settings.schema.json", Settings().model_dump(mode="json"))
 
 
+def test_a_cut_fits_its_schema_and_the_asyncapi_document_has_its_topic() -> None:
+    _, value = encode_cut(VersionCut("m", "requests", 3, 7, 1234, 99))
+    check("version-cut.schema.json", json.loads(value))
+    assert not is_valid("version-cut.schema.json", {"offset": -1, "epoch": 7, "at_ms": 0})
+    addresses = {channel["address"] for channel in DOCUMENTS["asyncapi.json"]["channels"].values()}
+    topics = TopicSettings()
+    assert addresses == {topics.requests[0], topics.results, topics.dead_letters, topics.control}
+
+
 def test_every_reference_of_the_asyncapi_document_resolves() -> None:
     document = DOCUMENTS["asyncapi.json"]
     for reference in references(document):
@@ -210,7 +220,7 @@ def test_the_asyncapi_document_has_the_shape_of_version_3() -> None:
         for message in operation["messages"]:
             assert message["$ref"].startswith(operation["channel"]["$ref"] + "/messages/")
     for message in document["components"]["messages"].values():
-        assert {"headers", "payload", "bindings"} <= set(message)
+        assert {"payload", "bindings"} <= set(message)
 
 
 def test_a_result_fits_the_payload_of_its_message_in_the_asyncapi_document() -> None:

@@ -20,7 +20,8 @@ from tests.unit.stream_workers.worker_rig import P0, P1, Rig
 
 PARTITIONS = (P0, P1)
 LEAD_MS = 2000
-NAMES = st.sampled_from(("a", "b"))
+NAMES = st.sampled_from(("a", "b", {"a": 1, "b": 2}))
+Split = str | dict[str, int]
 WAIT = st.tuples(st.just("wait"), st.sampled_from([0.02, 0.2, 1.0, 1.85, 2.1]))
 SWITCH = st.tuples(st.sampled_from(["now", "exact", "exact"]), NAMES)
 ACTION = st.one_of(
@@ -68,9 +69,11 @@ class World:
     def append(self, number: int, count: int, broken: bool) -> None:
         log = self.log[PARTITIONS[number]]
         stamp = int(self.rig.now * 1000) - self.back_ms
-        for offset in range(len(log), len(log) + count):
-            payload = b"" if broken and offset == len(log) + count - 1 else b"{}"
-            log.append(request(offset, number, timestamp_ms=stamp, payload=payload))
+        end = len(log) + count
+        for offset in range(len(log), end):
+            payload = b"" if broken and offset == end - 1 else b"{}"
+            key = None if offset % 3 else b"key-%d" % (offset % 7)
+            log.append(request(offset, number, key=key, timestamp_ms=stamp, payload=payload))
 
     def wait(self, seconds: float) -> None:
         self.rig.now += seconds
@@ -84,10 +87,10 @@ class World:
         if self.timeline != self.rig.parts.versions.stamps.timeline:
             self.rig.source.publish(self.timeline)
 
-    def now_(self, name: str) -> None:
+    def now_(self, name: Split) -> None:
         self.timeline = self.timeline.with_activation(name, self.timeline.epoch, int(self.rig.now * 1000))
 
-    def exact(self, name: str) -> None:
+    def exact(self, name: Split) -> None:
         now_ms = int(self.rig.now * 1000)
         self.timeline = self.timeline.with_activation(
             name, self.timeline.epoch, now_ms, effective_from_ms=now_ms + LEAD_MS
@@ -154,7 +157,8 @@ class World:
             for record in records:
                 entry = place.meet(self.timeline, record.offset, record.timestamp_ms)
                 assert entry is not None
-                found[key, record.offset] = (entry.heaviest, entry.epoch)
+                place_text = f"{record.topic}:{record.partition}:{record.offset}".encode()
+                found[key, record.offset] = (entry.pick(record.key or place_text), entry.epoch)
         return found
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from model_store.switch_request import MIN_LEAD_MS
 from model_store.timeline import Timeline
 from schemas.version_cuts import VersionCut
 from stream_workers.batching.work import Answer, Expired, Rejected, ServedVersion
@@ -237,6 +238,72 @@ def test_nothing_is_taken_in_before_the_pointer_was_looked_at_lately() -> None:
     rig.turn(6)
     assert met(rig) == run(0, V2, *range(4))
     assert rig.member.paused == set()
+
+
+def test_a_newer_decision_leaves_each_queued_record_to_what_it_met_and_never_below_a_batch() -> None:
+    """A record in a batch, then queued ones: one before the instant by a clock that stepped back, one behind it."""
+    rig = started(Rig(timeline=at(50_000), max_batch_size=1))
+    rig.pool.holds, rig.pool.slots = True, 1
+    fill(rig, 0, 1, timestamp_ms=50_000)
+    rig.turn(2)
+    fill(rig, 0, 1, timestamp_ms=49_000)
+    fill(rig, 1, 1, timestamp_ms=49_000)
+    fill(rig, 1, 1, timestamp_ms=50_000)
+    rig.member.assign(P1)
+    rig.turn(2)
+    rig.source.publish(at(50_000).with_activation("v1", 2, 60_000, effective_from_ms=900_000))
+    rig.turn()
+    rig.pool.holds = False
+    rig.turn(12)
+    assert sorted(met(rig)) == [*run(0, V2, 0, 1), *run(1, V1, 0), *run(1, V2, 1)]
+
+
+def test_what_a_look_finds_between_is_not_taken_for_known() -> None:
+    """The thread may look between two lines of the loop: then its attempt must not count before its timeline does."""
+    rig = started(Rig(timeline=ONLY_V1))
+    old = Attempt(0, rig.now - 60)
+    rig.source.look = lambda: old
+    take = rig.source.take_timeline
+
+    def take_then_look() -> Timeline | None:
+        nothing = take()
+        rig.source.publish(NOW_V2)
+        rig.source.look = lambda: Attempt(int(rig.now * 1000), rig.now)
+        rig.source.take_timeline = take  # type: ignore[method-assign]
+        return nothing
+
+    rig.source.take_timeline = take_then_look  # type: ignore[method-assign]
+    fill(rig, 0, 2)
+    rig.turn(1)
+    assert rig.parts.versions.holds
+    rig.turn(8)
+    assert met(rig) == run(0, V2, 0, 1)
+
+
+@pytest.mark.parametrize(("seconds_since_the_look", "takes_in"), [(1.4, True), (1.6, False)])
+def test_a_look_of_a_second_and_a_half_ago_is_not_fresh(seconds_since_the_look: float, takes_in: bool) -> None:
+    rig = started(Rig(timeline=ONLY_V1))
+    looked_at = rig.now
+    rig.source.look = lambda: Attempt(int(looked_at * 1000), looked_at)
+    rig.now += seconds_since_the_look
+    fill(rig, 0, 1)
+    rig.turn(1, 0.0)
+    assert rig.parts.versions.holds is not takes_in
+
+
+def test_a_member_takes_nothing_in_unaware_of_a_switch_whose_lead_is_the_least() -> None:
+    """Made known right after the look, and with half a second to spare for clocks that differ."""
+    rig = started(Rig(timeline=ONLY_V1))
+    looked_at = rig.now
+    rig.source.look = lambda: Attempt(int(looked_at * 1000), looked_at)
+    rig.now = looked_at + MIN_LEAD_MS / 1000 - 0.49
+    fill(rig, 0, 2, timestamp_ms=int(looked_at * 1000) + MIN_LEAD_MS)
+    rig.turn(4)
+    assert met(rig) == []
+    rig.source.publish(at(int(looked_at * 1000) + MIN_LEAD_MS))
+    rig.source.look = lambda: Attempt(int(rig.now * 1000), rig.now)
+    rig.turn(30)
+    assert met(rig) == run(0, V2, 0, 1)
 
 
 def test_what_was_held_of_a_partition_that_moved_meanwhile_is_read_again() -> None:

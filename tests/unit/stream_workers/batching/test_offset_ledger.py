@@ -10,6 +10,7 @@ from stream_workers.batching.work import Expired, Rejected, ServedVersion, WorkI
 from tests.unit.stream_workers.builders import TIMINGS, VERSION, answered, item
 
 P0 = ("requests", 0)
+P2 = ("requests", 2)
 P1 = ("requests", 1)
 
 
@@ -119,6 +120,8 @@ def test_the_frontier_names_the_epoch_that_was_reached_and_keeps_it_at_the_end()
     (one,) = ledger.admit([item(7)])
     one.version = ServedVersion("m", "v", 6)
     assert ledger.settle([answered(one)]).frontiers == {P0: Frontier(1, 8, 6)}
+    (older,) = ledger.admit([item(8)])
+    assert ledger.settle([answered(older)]).frontiers == {P0: Frontier(1, 9, 6)}
 
 
 def refused(one: WorkItem, stage: Stage) -> WorkItem:
@@ -150,7 +153,11 @@ def test_a_cut_leaves_beside_an_offset_at_once_or_with_the_first_outcome() -> No
     ledger.add_cut(P0, cut)
     other = VersionCut("m", "requests", 1, 2, 9, 1)
     ledger.add_cut(P1, other)
+    ledger.open(P2, 1, start=0)
+    ledger.add_cut(P2, VersionCut("m", "requests", 2, 2, 0, 1))
     settled = ledger.settle_cuts()
+    assert settled.frontiers.pop(P2) == Frontier(1, 0)
+    assert settled.cuts.pop().partition == 2
     assert (settled.cuts, settled.frontiers) == ([other], {P1: Frontier(1, 9, 1)})
     assert not ledger.settle_cuts()
     (one,) = ledger.admit([item(0)])
