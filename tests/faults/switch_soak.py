@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -237,7 +237,7 @@ def draw(rows: Sequence[Row], *, with_timing: bool) -> Table:
 
 def write_json(path: Path, report: SoakReport, facts: dict[str, Any]) -> None:
     """Write everything down."""
-    rounds = [{**asdict(one), "entry": None, "epoch": one.entry and one.entry.epoch} for one in report.rounds]
+    rounds = [{**asdict(replace(one, entry=None)), "epoch": one.entry and one.entry.epoch} for one in report.rounds]
     rows = [asdict(row) for row in report.rows]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**facts, "rows": rows, "rounds": rounds}, indent=2) + "\n")
