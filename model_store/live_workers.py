@@ -59,7 +59,8 @@ class LiveWorkers:
             if present is not None:
                 named = ", ".join(present.versions)
                 raise PointerConflictError(
-                    f"{present.by or 'somebody'} is preparing {named} of {model}: try again later"
+                    f"{present.by or 'somebody'} is preparing {named} of {model}: try again later; what a command that"
+                    f" was killed prepared is forgotten {CANDIDATE_TTL_SECONDS:g} s after it"
                 )
             self._set_candidate(pipe, model, candidate)
 

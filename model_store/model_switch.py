@@ -105,8 +105,8 @@ class ModelSwitch:
         """Workers first: then the timeline cannot be older than what they report."""
         roster = self._workers.read_workers(self._model)
         timeline = self._read_timeline(request)
-        if timeline.entries and not has_workers(roster):
-            # A Redis that has just come back empty is told of them again.
+        if not has_workers(roster):
+            # A Redis that has just come back empty, the timeline too, is told of them again.
             self._show(SwitchView("no worker has reported: looking once more"))
             self._clock.pause(1.5 * REPORT_EVERY_SECONDS)
             roster = self._workers.read_workers(self._model)

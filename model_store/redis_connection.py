@@ -63,7 +63,7 @@ def read_bounded(client: Any, key: str, max_bytes: int) -> bytes | None:
     if len(value) > max_bytes:
         raise InvalidPointerError(f"{key} has {client.strlen(key)} bytes; at most {max_bytes} are read")
     # A key that is missing reads like an empty one.
-    return value if value or client.exists(key) and not client.strlen(key) else None
+    return value if value or (client.exists(key) and not client.strlen(key)) else None
 
 
 def open_client(settings: RedisSettings, timeout_seconds: float, retries: int) -> Any:

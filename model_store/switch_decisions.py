@@ -7,13 +7,16 @@ import enum
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from model_store.switch_request import DEFAULT_INSTANT, MIN_LEAD_MS, Instant, Quorum, SwitchRequest
+from model_store.switch_request import DEFAULT_INSTANT, MAX_LEAD_MS, MIN_LEAD_MS, Instant, Quorum, SwitchRequest
 from model_store.timeline import CALL_OFF_MARGIN_MS, Timeline
-from model_store.worker_reports import Roster, WorkerReport
+from model_store.version_history import describe_time
+from model_store.worker_reports import REPORT_TTL_SECONDS, Roster, WorkerReport
 from schemas.errors import ConfigurationError, PointerConflictError
 
 CALL_OFF_SLACK_MS = 150
 """Time left for Redis to take a call-off, before the last moment at which one is possible."""
+MAX_CLOCK_SKEW_MS = 500
+"""What is left of the least lead when a worker has held what it knows for fresh as long as it may: 1.5 s."""
 
 
 class Decision(enum.Enum):
@@ -62,9 +65,10 @@ class Verdict:
 def check_start(request: SwitchRequest, timeline: Timeline, roster: Roster, now_ms: int) -> None:
     """Refuse what cannot work before anything is begun.
 
-    Raises ConfigurationError for an instant that is too near while workers live, and for workers that hold a higher
-    epoch than the one to come (Redis has lost decisions); PointerConflictError for another epoch than the expected one,
-    and while another switch is armed.
+    Raises ConfigurationError for an instant that is too near while workers live, too far, or before that of a switch
+    that was ended, for clocks that differ too much for an exact switch, and for workers that hold a higher epoch than
+    the one to come (Redis has lost decisions); PointerConflictError for another epoch than the expected one, and while
+    another switch is armed.
     """
     if request.expected_epoch is not None and request.expected_epoch != timeline.epoch:
         raise PointerConflictError(f"the active epoch is {timeline.epoch}, not {request.expected_epoch}")
@@ -81,7 +85,29 @@ def check_start(request: SwitchRequest, timeline: Timeline, roster: Roster, now_
                 f"worker {report.worker} holds epoch {report.epoch} and Redis {timeline.epoch}: Redis has lost"
                 f" decisions; --floor-epoch {report.epoch} makes the workers follow again"
             )
-    check_lead(choose_instant(request, timeline, roster), roster, now_ms)
+    instant = choose_instant(request, timeline, roster)
+    check_lead(instant, roster, now_ms)
+    if instant is not None:
+        _check_clocks(roster, now_ms)
+    if instant is not None and latest is not None and instant.resolve(now_ms) < latest.effective_from_ms:
+        raise ConfigurationError(
+            f"an exact switch cannot come before {describe_time(latest.effective_from_ms)}, the instant of a switch"
+            " that was ended: later, or --now"
+        )
+
+
+def _check_clocks(roster: Roster, now_ms: int) -> None:
+    """An instant is of one clock, and is held against those of workers and brokers."""
+    for report in roster.reports:
+        ahead_ms = report.at_ms - now_ms
+        # A report may be as old as it is kept, so of a clock that is behind less can be seen.
+        behind_ms = -ahead_ms - round(1000 * REPORT_TTL_SECONDS)
+        if report.at_ms and max(ahead_ms, behind_ms) > MAX_CLOCK_SKEW_MS:
+            side = f"{ahead_ms / 1000:.1f} s ahead of" if ahead_ms > 0 else f"{-ahead_ms / 1000:.1f} s behind"
+            raise ConfigurationError(
+                f"the clock of worker {report.worker} is {side} this one's, and an exact switch needs clocks that"
+                " agree: set them right, or --now"
+            )
 
 
 def choose_instant(request: SwitchRequest, timeline: Timeline, roster: Roster) -> Instant | None:
@@ -95,7 +121,7 @@ def choose_instant(request: SwitchRequest, timeline: Timeline, roster: Roster) -
 
 
 def check_lead(instant: Instant | None, roster: Roster, now_ms: int) -> None:
-    """Raise ConfigurationError when workers could not all know of an exact switch before its instant, or it is over."""
+    """Raise ConfigurationError for an instant that is over, too far, or too near for all workers to know of it."""
     if instant is None:
         return
     lead_ms = instant.resolve(now_ms) - now_ms
@@ -104,6 +130,8 @@ def check_lead(instant: Instant | None, roster: Roster, now_ms: int) -> None:
         raise ConfigurationError(
             f"an exact switch needs {needed_ms / 1000:g} s ahead, not {lead_ms / 1000:g} s: later, or --now"
         )
+    if lead_ms > MAX_LEAD_MS:
+        raise ConfigurationError(f"--at: at most {MAX_LEAD_MS // 3_600_000} hours ahead, not {lead_ms / 3_600_000:.0f}")
 
 
 def has_workers(roster: Roster) -> bool:

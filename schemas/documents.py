@@ -74,7 +74,9 @@ def _asyncapi() -> Schema:
             "results": _channel(topics.results, "result", "Answers, in order by key."),
             "deadLetters": _channel(topics.dead_letters, "deadLetter", "Requests that got no answer, and why."),
             "versionCuts": _channel(
-                topics.control, "versionCut", "From which offset on a partition meets a switch. Compacted, one partition."
+                topics.control,
+                "versionCut",
+                "From which offset on a partition meets a switch. Compacted, one partition.",
             ),
         },
         "operations": {

@@ -128,5 +128,8 @@ def _find_version_reasons(residency: Residency, waiting: int, in_hand: Collectio
     reasons = [f"version {name} cannot be loaded: {reason}" for name, reason in sorted(residency.failed.items())]
     unknown = sorted(version.epoch for version in in_hand if not version.version)
     if waiting and unknown:
-        reasons.append(f"records wait for the decision of epoch {unknown[-1]}, which Redis does not show")
+        reasons.append(
+            f"records wait for the decision of epoch {unknown[-1]}, which Redis does not show; if it was lost,"
+            f" `headrace models activate --floor-epoch {unknown[-1]}` goes on with a newer one"
+        )
     return reasons

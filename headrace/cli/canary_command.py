@@ -48,9 +48,12 @@ def canary(  # noqa: PLR0913 - one argument per option of the command
 ) -> None:
     """Give a version a growing share of the keys, and go on only while its results are no worse than those before.
 
-    Workers prepare it once; each stage is an exact split. Exits 0 when it answers alone, 1 when it was halted or had
-    too little traffic, 3 when Redis or Kafka was away for longer than a window, 130 on Ctrl-C: then the version before
-    is active again. A decision of somebody else in the middle ends it with 1 and stands.
+    Workers prepare it once; each stage is an exact split. The last one, 100 %, is not watched: nothing is left to
+    compare with, and `headrace models rollback` takes it back at once.
+
+    Exits 0 when it answers alone, 1 when it was halted or had too little traffic, 3 when Redis or Kafka was away for
+    longer than a window, 130 on Ctrl-C: then the version before is active again. A decision of somebody else in the
+    middle ends it with 1 and stands.
     """
     from model_store.canary.canary import Canary  # noqa: PLC0415 - keeps --help instant
     from model_store.canary.observation import parse_field  # noqa: PLC0415

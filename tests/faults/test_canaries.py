@@ -33,7 +33,9 @@ def publish(run: FaultRun, version: str, **options: Any) -> None:
     from model_store.torch_loader import save_state  # noqa: PLC0415
 
     state = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
-    publish_state(ModelStore(run.folder / "store"), VersionDraft(MODEL, version, MODEL, options=options), state, save_state)
+    publish_state(
+        ModelStore(run.folder / "store"), VersionDraft(MODEL, version, MODEL, options=options), state, save_state
+    )
 
 
 def headrace(run: FaultRun, *arguments: str) -> subprocess.CompletedProcess[str]:

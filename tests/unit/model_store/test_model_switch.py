@@ -72,6 +72,15 @@ def test_a_refusal_changes_nothing_and_is_named() -> None:
     assert made.workers_door.read_candidate(MODEL) is None
 
 
+def test_a_redis_that_was_emptied_a_moment_ago_is_not_taken_for_one_without_workers() -> None:
+    made = fleet(SimulatedWorker("w0"))
+    made.versions_door.values.clear()
+    made.workers_door._reports.clear()
+
+    with pytest.raises(ConfigurationError, match="Redis has lost decisions; --floor-epoch 1 "):
+        switch(made).activate(request())
+
+
 def test_a_split_is_restored_from_now_on_and_ends_an_armed_switch() -> None:
     made = fleet(SimulatedWorker("w0"))
     door = made.versions_door

@@ -185,3 +185,31 @@ def test_a_first_switch_and_one_that_nobody_waits_for_take_effect_at_once() -> N
     assert choose_instant(request(Instant(9000)), TWO, Roster()) == Instant(9000)
     assert choose_instant(request(), TWO, roster([{}])) == Instant()
     assert choose_instant(request(None), TWO, roster([{}])) is None
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "said"), [(10_400, ""), (4_000, ""), (0, ""), (10_600, "0.6 s ahead of"), (3_400, "6.6 s behind")]
+)
+def test_an_exact_switch_needs_clocks_that_agree_and_one_from_now_on_does_not(at_ms: int, said: str) -> None:
+    timeline = Timeline().with_activation("a", 0, 0).with_activation("b", 1, 0)
+    workers = roster([{"at_ms": at_ms}])
+    check_start(SwitchRequest({"c": 1}, None), timeline, workers, 10_000)
+    if not said:
+        check_start(SwitchRequest({"c": 1}), timeline, workers, 10_000)
+        return
+    with pytest.raises(ConfigurationError, match=f"the clock of worker w0 is {said} this one's"):
+        check_start(SwitchRequest({"c": 1}), timeline, workers, 10_000)
+
+
+def test_an_exact_switch_is_not_moved_behind_the_instant_of_one_that_was_ended_but_refused() -> None:
+    armed = TWO.with_activation("c", 2, 1000, effective_from_ms=9_000_000)
+    ended = armed.with_rollback(None, 3, 2000)
+    with pytest.raises(ConfigurationError, match="cannot come before 1970-01-01T02:30"):
+        check_start(SwitchRequest({"d": 1}), ended, roster([{}]), 3000)
+    check_start(SwitchRequest({"d": 1}, None), ended, roster([{}]), 3000)
+    check_start(SwitchRequest({"d": 1}, Instant(at_ms=9_000_000)), ended, roster([{}]), 3000)
+
+
+def test_an_instant_years_ahead_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="at most 168 hours ahead"):
+        check_start(SwitchRequest({"d": 1}, Instant(at_ms=10**12)), TWO, roster([{}]), 3000)

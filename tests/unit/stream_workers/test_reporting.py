@@ -110,7 +110,9 @@ def test_records_that_wait_for_an_unknown_decision_make_the_member_unready() -> 
     rig.member.assign(P0)
     rig.turn()
     make(link, FakeFollower())(rig.parts, 0, rig.parts.batcher.versions())
-    assert link.reasons == ["records wait for the decision of epoch 5, which Redis does not show"]
+    (reason,) = link.reasons
+    assert reason.startswith("records wait for the decision of epoch 5, which Redis does not show; ")
+    assert "--floor-epoch 5" in reason
     metrics = rig.parts.metrics.versions
     assert metrics.waiting._value.get() == 3
     assert metrics.pointer_faults.labels("lower_epochs")._value.get() == 4
