@@ -50,6 +50,7 @@ class SwitchStall:
         if self._epoch is None or epoch < self._epoch:
             return None
         self.note_turn(now, is_blocked=False)
-        met = Met(self._epoch, self._stalled_seconds, now - self._adopted_at)
+        # A turn has one time for all of it, taken before it adopted anything.
+        met = Met(self._epoch, self._stalled_seconds, max(0.0, now - self._adopted_at))
         self._epoch = None
         return met

@@ -34,6 +34,12 @@ def test_a_stall_that_ended_is_not_counted_again() -> None:
     assert stall.close(4, 101.0) == Met(3, 0.0, 1.0)
 
 
+def test_a_batch_in_the_turn_of_the_adoption_comes_after_no_time() -> None:
+    stall = SwitchStall()
+    stall.open(2, 10.0, 10.0)
+    assert stall.close(2, 9.999) == Met(2, 0.0, 0.0)
+
+
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans())), st.floats(0, 10))
 def test_a_stall_is_never_longer_than_the_time_to_the_first_batch(
     turns: list[tuple[float, bool]], last_seconds: float
