@@ -8,7 +8,7 @@ from model_store.timeline import Timeline
 from model_store.worker_reports import WorkerReport, name_worker
 from schemas.errors import ConfigurationError
 from schemas.settings import Settings
-from stream_workers.batching.wanted_versions import WantedVersions, find_live_entries
+from stream_workers.batching.wanted_versions import WantedVersions, find_live_entries, has_room_for
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.messages import Candidate
 from stream_workers.parts import WorkerParts
@@ -55,6 +55,9 @@ class Reporter:
         wanted = self._wanted.choose(timeline, in_hand, int(wall_now * 1000), now)
         candidate = self._follower.candidate if self._follower is not None else None
         asked = None if candidate is None else Candidate(candidate.id, list(candidate.versions))
+        is_news = asked is not None and (declared is None or declared.candidate != asked)
+        if asked is not None and is_news and not has_room_for(asked.versions, wanted, timeline, int(wall_now * 1000)):
+            asked = None
         if wanted:
             self._link.serve(wanted, asked)
 

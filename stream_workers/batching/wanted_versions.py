@@ -5,7 +5,7 @@ from collections.abc import Collection
 from model_store.timeline import Timeline, TimelineEntry
 from stream_workers.batching.work import ServedVersion
 
-LINGER_SECONDS = 10.0
+LINGER_SECONDS = 3.0
 """A version that records needed so lately is wanted still: while a backlog is read, some poll may bring none of it."""
 
 
@@ -36,6 +36,19 @@ class WantedVersions:
         for name, (_, version) in sorted(self._needed.items(), key=lambda pair: -pair[1][1].epoch):
             wanted.setdefault(name, version)
         return list(wanted.values())
+
+
+def has_room_for(
+    candidates: Collection[str], wanted: Collection[ServedVersion], timeline: Timeline, now_ms: int
+) -> bool:
+    """Whether candidates may be loaded beside what is wanted.
+
+    Not while records before the last switch need a version that new ones do not meet: that would be one version more
+    than a worker's memory is planned for.
+    """
+    names = {version.version for version in wanted}
+    live = {name for entry in find_live_entries(timeline, now_ms) for name in entry.split}
+    return names <= live or names.issuperset(candidates)
 
 
 def find_live_entries(timeline: Timeline, now_ms: int) -> list[TimelineEntry]:

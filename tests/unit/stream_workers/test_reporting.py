@@ -1,11 +1,13 @@
 """What a member asks of its supervisor, and what it says about itself."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from model_store.pointer_watch import PointerCounts
 from model_store.timeline import Timeline
 from model_store.worker_reports import Candidate, WorkerReport
 from schemas.settings import ModelSettings, Settings
+from stream_workers.batching.wanted_versions import LINGER_SECONDS
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links import messages
 from stream_workers.links.messages import Refused, Serve
@@ -60,11 +62,25 @@ def test_a_fixed_version_is_all_that_is_wanted() -> None:
     assert link.asked == [([ServedVersion("m", "v7", 0)], None)]
 
 
-def test_what_the_timeline_and_records_need_is_wanted_and_the_candidate_passed_on() -> None:
+def test_what_the_timeline_and_records_need_is_wanted_and_the_candidate_waits_until_there_is_room() -> None:
     link, follower = FakeLink(), FakeFollower()
     follower.candidate = CANDIDATE
+    reporter = make(link, follower)
+    asked = messages.Candidate(CANDIDATE.id, ["v3"])
+    reporter.want(TWO, [V1], 60.0, 0.0)
+    assert link.asked[-1] == ([V2, V1], None), "a third version would be one too many"
+    reporter.want(TWO, [], 60.0, LINGER_SECONDS)
+    assert link.asked[-1] == ([V2], asked)
+    link.declared = Serve([V2], asked)
+    reporter.want(TWO, [V1], 60.0, 100.0)
+    assert link.asked[-1] == ([V2, V1], asked), "what is being prepared is not taken back"
+
+
+def test_a_candidate_that_records_need_anyway_takes_no_room() -> None:
+    link, follower = FakeLink(), FakeFollower()
+    follower.candidate = replace(CANDIDATE, versions=("v1",))
     make(link, follower).want(TWO, [V1], 60.0, 0.0)
-    assert link.asked == [([V2, V1], messages.Candidate(CANDIDATE.id, ["v3"]))]
+    assert link.asked[-1] == ([V2, V1], messages.Candidate(CANDIDATE.id, ["v1"]))
 
 
 def test_what_the_member_before_asked_for_holds_until_the_first_look() -> None:
