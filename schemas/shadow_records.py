@@ -22,6 +22,8 @@ MAX_CHANGES = 20
 MAX_TEXT_CHARS = 200
 """Of a JSON pointer or a text in a changed place; longer ones are cut."""
 
+NO_OUTPUT = msgspec.Raw(b"null")
+
 OutHeaders = list[tuple[str, str | bytes | None]]
 
 
@@ -80,7 +82,7 @@ class ShadowBody(msgspec.Struct, frozen=True):
     label: LabelChange | None = None
     changes: list[ShadowChange] = []
     """The first changed places, with both values."""
-    output: msgspec.Raw | None = None
+    output: msgspec.Raw = NO_OUTPUT
     """The shadow's answer; null when there is none, or one that is too long or no JSON."""
     output_bytes: int = 0
     """How long that answer is."""

@@ -110,7 +110,16 @@ def draw_workers(roster: "Roster", candidate: "Candidate | None") -> "Table":
 
     table = Table(box=None, padding=(0, 2))
     has_shadow = any(report.shadow is not None for report in roster.reports)
-    headings = ("worker", "host", "process", "epoch", "serves", "warm", "preparation", *(("shadow",) if has_shadow else ()))
+    headings = (
+        "worker",
+        "host",
+        "process",
+        "epoch",
+        "serves",
+        "warm",
+        "preparation",
+        *(("shadow",) if has_shadow else ()),
+    )
     for heading in headings:
         table.add_column(heading, header_style="dim")
     for report in roster.reports:

@@ -34,7 +34,7 @@ def register(models: typer.Typer) -> None:
     models.command("compare")(compare)
 
 
-def shadow(  # noqa: PLR0913 - one argument per option of the command
+def shadow(
     name: Name,
     version: Annotated[str | None, typer.Argument(help="The version that is to run for nobody.")] = None,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.model_access import open_control_plane
+from headrace.cli.model_access import open_control_plane, open_shadows
 from headrace.cli.options import ConfigFile
 from headrace.cli.store_access import open_cache, read_key
 from schemas.configuration import load_settings

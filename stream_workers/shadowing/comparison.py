@@ -10,6 +10,7 @@ from schemas.headers import encode_result_headers
 from schemas.records import Stage
 from schemas.shadow_records import (
     MAX_OUTPUT_BYTES,
+    NO_OUTPUT,
     OutHeaders,
     ShadowBody,
     ShadowFailure,
@@ -90,14 +91,14 @@ def compare(
     )
 
 
-def _keep(output: bytes) -> msgspec.Raw | None:
+def _keep(output: bytes) -> msgspec.Raw:
     """The answer, if it is JSON that is short enough: anything else would break the record."""
     if len(output) > MAX_OUTPUT_BYTES:
-        return None
+        return NO_OUTPUT
     try:
         msgspec.json.decode(output)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
+        return NO_OUTPUT
     return msgspec.Raw(output)
 
 

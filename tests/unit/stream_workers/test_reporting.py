@@ -27,9 +27,16 @@ class FakeLink:
         self.asked: list[tuple[list[ServedVersion], messages.Candidate | None]] = []
         self.refused: list[Refused] = []
         self.reasons: list[str] = []
+        self.shadow: str | None = None
 
-    def serve(self, wanted: Sequence[ServedVersion], candidate: messages.Candidate | None = None) -> None:
+    def serve(
+        self,
+        wanted: Sequence[ServedVersion],
+        candidate: messages.Candidate | None = None,
+        shadow: str | None = None,
+    ) -> None:
         self.asked.append((list(wanted), candidate))
+        self.shadow = shadow
 
     def send_status(self, *, ready: bool, reasons: Sequence[str] = (), metrics: str = "") -> None:
         assert ready == (not reasons)
