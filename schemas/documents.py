@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from schemas.errors import ConfigurationError
-from schemas.header_documents import Schema, dead_letter_headers, request_headers, result_headers
+from schemas.header_documents import Schema, dead_letter_headers, request_headers, result_headers, shadow_headers
 from schemas.manifest import ModelManifest
 from schemas.records import JSON, ResultBody
 from schemas.settings import Settings, TopicSettings
+from schemas.shadow_records import ShadowBody
 
 CONTRACT_VERSION = "1.0.0"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +27,8 @@ def build_documents() -> dict[str, Schema]:
         "result-headers.schema.json": _standalone("result-headers", result_headers()),
         "result.schema.json": _standalone("result", msgspec.json.schema(ResultBody)),
         "dead-letter-headers.schema.json": _standalone("dead-letter-headers", dead_letter_headers()),
+        "shadow-headers.schema.json": _standalone("shadow-headers", shadow_headers()),
+        "shadow.schema.json": _standalone("shadow", msgspec.json.schema(ShadowBody)),
         "model-manifest.schema.json": _standalone("model-manifest", ModelManifest.model_json_schema()),
         "settings.schema.json": _standalone("settings", Settings.model_json_schema()),
     }
@@ -55,7 +58,7 @@ def _standalone(name: str, schema: Schema) -> Schema:
 
 def _asyncapi() -> Schema:
     topics = TopicSettings()
-    _, components = msgspec.json.schema_components([ResultBody], ref_template=_COMPONENTS + "{name}")
+    _, components = msgspec.json.schema_components([ResultBody, ShadowBody], ref_template=_COMPONENTS + "{name}")
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -71,18 +74,23 @@ def _asyncapi() -> Schema:
             "requests": _channel(topics.requests[0], "request", "Requests, in order by key."),
             "results": _channel(topics.results, "result", "Answers, in order by key."),
             "deadLetters": _channel(topics.dead_letters, "deadLetter", "Requests that got no answer, and why."),
+            "shadow": _channel(
+                topics.shadow, "comparison", "A shadow version's answers beside the active ones; some may be missing."
+            ),
         },
         "operations": {
             "receiveRequests": _operation("receive", "requests", "request"),
             "sendResults": _operation("send", "results", "result"),
             "sendDeadLetters": _operation("send", "deadLetters", "deadLetter"),
+            "sendComparisons": _operation("send", "shadow", "comparison"),
         },
         "components": {"messages": _messages(), "schemas": {**components, **_header_schemas()}},
     }
 
 
 def _header_schemas() -> Schema:
-    return {schema["title"]: schema for schema in (request_headers(), result_headers(), dead_letter_headers())}
+    schemas = (request_headers(), result_headers(), dead_letter_headers(), shadow_headers())
+    return {schema["title"]: schema for schema in schemas}
 
 
 def _channel(address: str, message: str, description: str) -> Schema:
@@ -108,6 +116,9 @@ def _messages() -> Schema:
         "request": _message("Request", "RequestHeaders", any_bytes, "Stream id: requests of one key keep their order."),
         "result": _message("Result", "ResultHeaders", {"$ref": f"{_COMPONENTS}ResultBody"}, "The request's own."),
         "deadLetter": _message("Dead letter", "DeadLetterHeaders", any_bytes, "The request's own."),
+        "comparison": _message(
+            "Comparison", "ShadowHeaders", {"$ref": f"{_COMPONENTS}ShadowBody"}, "The request's own."
+        ),
     }
 
 

@@ -82,7 +82,7 @@ class ShadowBody(msgspec.Struct, frozen=True):
     label: LabelChange | None = None
     changes: list[ShadowChange] = []
     """The first changed places, with both values."""
-    output: msgspec.Raw = NO_OUTPUT
+    output: msgspec.Raw = msgspec.field(default_factory=lambda: NO_OUTPUT)
     """The shadow's answer; null when there is none, or one that is too long or no JSON."""
     output_bytes: int = 0
     """How long that answer is."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from model_store.pointer_watch import PointerCounts
+from model_store.shadow import Shadow
 from model_store.timeline import Timeline
 from model_store.worker_reports import Candidate, WorkerReport
 from schemas.settings import ModelSettings, Settings
@@ -47,6 +48,7 @@ class FakeFollower:
     def __init__(self) -> None:
         self.has_looked = True
         self.candidate: Candidate | None = None
+        self.shadow: Shadow | None = None
         self.reports: list[WorkerReport] = []
         self.counts = PointerCounts(lower_epochs=4)
 
