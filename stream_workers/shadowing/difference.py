@@ -128,7 +128,7 @@ def _extend(pointer: str, part: str) -> str:
 
 def _compare_leaf(found: Difference, pointer: str, left: Any, right: Any) -> None:
     if _is_number(left) and _is_number(right):
-        is_same = left == right or (math.isnan(left) and math.isnan(right))
+        is_same = left == right or (left != left and right != right)  # noqa: PLR0124 - NaN, also beside what no float holds
         distance = 0.0 if is_same else _measure(left, right)
         if distance is not None:
             found.max_difference = max(found.max_difference or 0.0, distance)
