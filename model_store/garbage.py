@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from model_store.shadow import Shadow
 from model_store.timeline import Timeline
 from model_store.version_store import VersionStore
 from model_store.worker_reports import Candidate, Roster
@@ -38,8 +39,10 @@ class Plan:
     """Left alone, since nobody knows how old they are."""
 
 
-def names_in_use(timeline: Timeline | None, candidate: Candidate | None, roster: Roster) -> set[str]:
-    """Return the versions that decisions, the preparation in progress and live workers name.
+def names_in_use(
+    timeline: Timeline | None, candidate: Candidate | None, roster: Roster, shadow: Shadow | None = None
+) -> set[str]:
+    """Return the versions that decisions, the preparation in progress, a shadow and live workers name.
 
     Raises InvalidPointerError when a live worker's report cannot be read: what it holds is not known then.
     """
@@ -47,8 +50,9 @@ def names_in_use(timeline: Timeline | None, candidate: Candidate | None, roster:
         raise InvalidPointerError(f"report of worker {roster.unreadable[0]}: not sound, so what it holds is not known")
     named = {version for entry in (timeline.entries if timeline is not None else ()) for version in entry.split}
     named.update(candidate.versions if candidate is not None else ())
+    named.update(() if shadow is None else (shadow.version,))
     for report in roster.reports:
-        named.update(report.serving, report.warm)
+        named.update(report.serving, report.warm, () if report.shadow is None else (report.shadow.version,))
     return named
 
 

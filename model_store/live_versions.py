@@ -30,7 +30,7 @@ class LiveVersions:
         """
         key = self._key(model)
         with translated():
-            return _read(self._connection.client, key)
+            return read_timeline(self._connection.client, key)
 
     def move(self, model: str, change: Callable[[Timeline], Timeline], *, replace: bool = False) -> Timeline:
         """Store what `change` makes of the present timeline, an empty one at first, and hint at it. Returns it.
@@ -95,7 +95,8 @@ class HintListener:
         self._subscription.close()
 
 
-def _read(client: Any, key: str) -> Timeline | None:
+def read_timeline(client: Any, key: str) -> Timeline | None:
+    """Read the timeline under `key`. Raises InvalidPointerError, and whatever the client raises."""
     try:
         value = read_bounded(client, key, MAX_TIMELINE_BYTES)
         return None if value is None else decode_timeline(value)
@@ -107,7 +108,7 @@ def _read(client: Any, key: str) -> Timeline | None:
 
 def _read_or_replace(client: Any, key: str, *, replace: bool) -> Timeline:
     try:
-        return _read(client, key) or Timeline()
+        return read_timeline(client, key) or Timeline()
     except InvalidPointerError:
         if replace:
             return Timeline()

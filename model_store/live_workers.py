@@ -1,19 +1,24 @@
 """The Redis door of a preparation: the candidate of each model, and the reports of the workers that serve it.
 
+Workers read a shadow here too, together with the candidate; commands set it through :mod:`model_store.live_shadows`.
+
 A value that is not renewed expires: a command that died frees its candidate, a worker that died is forgotten. Reads are
 bounded, whatever lies under a key.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from model_store.redis_connection import RedisConnection, exclusively, read_bounded, translated
+from model_store.shadow import MAX_SHADOW_BYTES, decode_shadow
 from model_store.worker_reports import (
     CANDIDATE_TTL_SECONDS,
     MAX_CANDIDATE_BYTES,
     MAX_REPORT_BYTES,
     REPORT_TTL_SECONDS,
     Candidate,
+    Orders,
     Roster,
     WorkerReport,
     check_worker_id,
@@ -28,6 +33,7 @@ from schemas.settings import RedisSettings
 
 MAX_WORKERS = 1024
 _MAX_SET_BYTES = 1 << 20
+_Order = TypeVar("_Order")
 _TAKEN = "somebody else began to prepare another version at the same moment"
 
 
@@ -46,6 +52,19 @@ class LiveWorkers:
         key = self._candidate_key(model)
         with translated():
             return _read_candidate(self._connection.client, key)
+
+    def read_orders(self, model: str) -> Orders:
+        """Return what workers are to hold beside what answers, in one exchange. What is not sound is left out."""
+        bounds = {
+            self._candidate_key(model): MAX_CANDIDATE_BYTES,
+            self._connection.key("shadow", model): MAX_SHADOW_BYTES,
+        }
+        with translated(), self._connection.client.pipeline(transaction=False) as pipe:
+            for key, most in bounds.items():
+                # One byte more than the bound, so that a value that is too long shows.
+                pipe.getrange(key, 0, most)
+            candidate, shadow = pipe.execute(raise_on_error=False)
+        return Orders(_decode_sound(decode_candidate, candidate), _decode_sound(decode_shadow, shadow))
 
     def propose_candidate(self, model: str, candidate: Candidate) -> None:
         """Ask all workers to prepare `candidate`, for as long as it is renewed.
@@ -179,6 +198,14 @@ def _read_sound(client: Any, key: str) -> Candidate | None:
     """The candidate there; what is not one does not stand in the way of one."""
     try:
         return _read_candidate(client, key)
+    except InvalidPointerError:
+        return None
+
+
+def _decode_sound(decode: Callable[[bytes], _Order], value: Any) -> _Order | None:
+    """What the value says; an empty one is a key that is not there, an exception one that cannot be read as a text."""
+    try:
+        return decode(value) if isinstance(value, bytes) and value else None
     except InvalidPointerError:
         return None
 

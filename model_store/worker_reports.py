@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from model_store.shadow import Shadow
 from model_store.timeline import MAX_BY_CHARS, MAX_NUMBER, MAX_SPLIT
 from schemas.errors import InvalidPointerError, UnsafeNameError, scrub
 from schemas.names import NAME_PATTERN
@@ -48,12 +49,29 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Orders:
+    """What workers are to hold loaded beside what answers."""
+
+    candidate: Candidate | None = None
+    shadow: Shadow | None = None
+
+
+@dataclass(frozen=True)
 class Refusal:
     """A worker's no to a candidate. It holds until the candidate is withdrawn."""
 
     candidate: CandidateId
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)]
     """For a person; :meth:`WorkerReport.refusing` cuts it to one line that fits."""
+
+
+@dataclass(frozen=True)
+class ShadowReport:
+    """How far a worker is with the version that it is to run for nobody."""
+
+    version: Version
+    state: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)]
+    """For a person: `runs`, `loading`, or why it does not run; :func:`clean_text` makes it fit."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,7 @@ class WorkerReport:
     refused: Refusal | None = None
     at_ms: Number = 0
     """When it was written, epoch ms of the worker's clock."""
+    shadow: ShadowReport | None = None
 
     def refusing(self, candidate_id: str, reason: str) -> "WorkerReport":
         """Return this report with a refusal in place of any progress. The reason is made fit to show."""
@@ -139,8 +158,9 @@ def decode_report(data: bytes) -> WorkerReport:
     """Read a report that anybody may have written. Raises InvalidPointerError."""
     report = _decode(_REPORTS, data, MAX_REPORT_BYTES, "worker report")
     reason = report.refused.reason if report.refused is not None else ""
-    if not (report.host + reason).isprintable():
-        raise InvalidPointerError("not a worker report: host or reason is not printable")
+    state = report.shadow.state if report.shadow is not None else ""
+    if not (report.host + reason + state).isprintable():
+        raise InvalidPointerError("not a worker report: host, reason or state is not printable")
     return report
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from producers.record_size import count_record_bytes
 from schemas.settings import LimitSettings, TopicSettings
+from schemas.shadow_records import MAX_SHADOW_BYTES
 
 LOG_APPEND_TIME = "LogAppendTime"
 _COMPACT = "compact"
@@ -58,7 +59,7 @@ def plan_topics(
     replication: int,
     retention_ms: int | None = None,
 ) -> tuple[TopicPlan, ...]:
-    """Plan request, result and dead-letter topics, sized to the limits, and the compacted control topic.
+    """Plan request, result, dead-letter and shadow topics, sized to the limits, and the compacted control topic.
 
     Request topics are stamped by the broker: append time is what an exact version cut is made of, so it is not a choice
     here. The control topic has one partition, which gives its records one order, and is kept for ever.
@@ -72,10 +73,12 @@ def plan_topics(
     }
     result = {"max.message.bytes": str(limits.result_bytes + around), **kept}
     dead_letter = {"max.message.bytes": str(limits.result_bytes + around + _ERROR_HEADER_BYTES), **kept}
+    shadow = {"max.message.bytes": str(MAX_SHADOW_BYTES + around), **kept}
     return (
         *(TopicPlan(name, partitions, replication, request) for name in topics.requests),
         TopicPlan(topics.results, partitions, replication, result),
         TopicPlan(topics.dead_letters, partitions, replication, dead_letter),
+        TopicPlan(topics.shadow, partitions, replication, shadow),
         TopicPlan(topics.control, 1, replication, {"cleanup.policy": _COMPACT}),
     )
 

@@ -75,6 +75,8 @@ class TopicSettings(SettingsGroup):
     """Where refused requests are written."""
     control: TopicName = "headrace.control"
     """Where the cuts of switches are recorded; pipelines that share it and a request topic share their cuts."""
+    shadow: TopicName = "headrace.shadow"
+    """Where answers of a shadow version go, each beside the active one; needed while a version is shadowed."""
     priorities: dict[TopicName, Annotated[int, Field(ge=0, le=9)]] = Field(default_factory=dict)
     """Priority of request topics, 0 the highest. Topics of one priority are one lane; one not named here has 0."""
 
@@ -99,9 +101,10 @@ class TopicSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _no_loop(self) -> "TopicSettings":
-        outputs = {self.results, self.dead_letters, self.control}
-        if len(outputs) != 3 or outputs & set(self.requests) or len(set(self.requests)) != len(self.requests):
+        outputs = {self.results, self.dead_letters, self.control, self.shadow}
+        if len(outputs) != 4 or outputs & set(self.requests) or len(set(self.requests)) != len(self.requests):
             raise ValueError(
-                "requests, results, dead_letters and control must all be different topics: anything else is a loop"
+                "requests, results, dead_letters, control and shadow must all be different topics: anything else is a"
+                " loop"
             )
         return self

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from schemas.errors import ConfigurationError
-from schemas.header_documents import Schema, dead_letter_headers, request_headers, result_headers
+from schemas.header_documents import Schema, dead_letter_headers, request_headers, result_headers, shadow_headers
 from schemas.manifest import ModelManifest
 from schemas.records import JSON, ResultBody
 from schemas.settings import Settings, TopicSettings
+from schemas.shadow_records import ShadowBody
 from schemas.version_cuts import CutBody
 
 CONTRACT_VERSION = "1.0.0"
@@ -28,6 +29,8 @@ def build_documents() -> dict[str, Schema]:
         "result.schema.json": _standalone("result", msgspec.json.schema(ResultBody)),
         "version-cut.schema.json": _standalone("version-cut", msgspec.json.schema(CutBody)),
         "dead-letter-headers.schema.json": _standalone("dead-letter-headers", dead_letter_headers()),
+        "shadow-headers.schema.json": _standalone("shadow-headers", shadow_headers()),
+        "shadow.schema.json": _standalone("shadow", msgspec.json.schema(ShadowBody)),
         "model-manifest.schema.json": _standalone("model-manifest", ModelManifest.model_json_schema()),
         "settings.schema.json": _standalone("settings", Settings.model_json_schema()),
     }
@@ -57,7 +60,8 @@ def _standalone(name: str, schema: Schema) -> Schema:
 
 def _asyncapi() -> Schema:
     topics = TopicSettings()
-    _, components = msgspec.json.schema_components([ResultBody, CutBody], ref_template=_COMPONENTS + "{name}")
+    bodies = [ResultBody, CutBody, ShadowBody]
+    _, components = msgspec.json.schema_components(bodies, ref_template=_COMPONENTS + "{name}")
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -78,6 +82,9 @@ def _asyncapi() -> Schema:
                 "versionCut",
                 "From which offset on a partition meets a switch. Compacted, one partition.",
             ),
+            "shadow": _channel(
+                topics.shadow, "comparison", "A shadow version's answers beside the active ones; some may be missing."
+            ),
         },
         "operations": {
             "receiveRequests": _operation("receive", "requests", "request"),
@@ -85,13 +92,15 @@ def _asyncapi() -> Schema:
             "sendDeadLetters": _operation("send", "deadLetters", "deadLetter"),
             "sendVersionCuts": _operation("send", "versionCuts", "versionCut"),
             "receiveVersionCuts": _operation("receive", "versionCuts", "versionCut"),
+            "sendComparisons": _operation("send", "shadow", "comparison"),
         },
         "components": {"messages": _messages(), "schemas": {**components, **_header_schemas()}},
     }
 
 
 def _header_schemas() -> Schema:
-    return {schema["title"]: schema for schema in (request_headers(), result_headers(), dead_letter_headers())}
+    schemas = (request_headers(), result_headers(), dead_letter_headers(), shadow_headers())
+    return {schema["title"]: schema for schema in schemas}
 
 
 def _channel(address: str, message: str, description: str) -> Schema:
@@ -118,6 +127,9 @@ def _messages() -> Schema:
         "result": _message("Result", "ResultHeaders", {"$ref": f"{_COMPONENTS}ResultBody"}, "The request's own."),
         "deadLetter": _message("Dead letter", "DeadLetterHeaders", any_bytes, "The request's own."),
         "versionCut": _message("Version cut", None, {"$ref": f"{_COMPONENTS}CutBody"}, "MODEL/TOPIC/PARTITION/EPOCH."),
+        "comparison": _message(
+            "Comparison", "ShadowHeaders", {"$ref": f"{_COMPONENTS}ShadowBody"}, "The request's own."
+        ),
     }
 
 

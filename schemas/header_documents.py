@@ -5,6 +5,7 @@ from typing import Any
 from schemas.headers import ERROR_PREFIX, MAX_ID_CHARS, MAX_TRACE_CHARS, REQUEST_TYPE, RESULT_SOURCE, RESULT_TYPE
 from schemas.precision import PRECISIONS
 from schemas.records import BYTES, CONTENT_TYPES, JSON, Stage
+from schemas.shadow_records import SHADOW_TYPE
 
 Schema = dict[str, Any]
 
@@ -70,6 +71,23 @@ def result_headers() -> Schema:
             "traceparent": _text("W3C trace context of the request."),
         },
         "required": list(properties),
+    }
+
+
+def shadow_headers() -> Schema:
+    """What a comparison carries: the headers of the active answer's result, and which version is compared with it."""
+    result = result_headers()
+    properties = {
+        **result["properties"],
+        "ce_type": {"const": SHADOW_TYPE.decode()},
+        "shadowversion": _text("The version that ran for nobody."),
+    }
+    return {
+        "title": "ShadowHeaders",
+        "description": "Headers of a comparison of a shadow version with the active answer.",
+        "type": "object",
+        "properties": properties,
+        "required": [*result["required"], "shadowversion"],
     }
 
 

@@ -106,6 +106,8 @@ class WorkerSettings(SettingsGroup):
     """Longest wait for work in flight when partitions are taken away or on SIGTERM."""
     queue_bytes: int = Field(64 * MIB, ge=MIB)
     """Request bytes held by one member before it pauses its partitions."""
+    shadow_bytes: int = Field(16 * MIB, ge=MIB)
+    """Bytes of requests and answers that one member holds for a shadow version; copies beyond that are dropped."""
     start_timeout_seconds: float = Field(60.0, gt=0)
     """How long to wait for Kafka, Redis and topics at start before giving up."""
     max_restarts: int = Field(10, ge=1)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from schemas.settings import BatchingSettings, Delivery, Settings, instances_per_member
 from stream_workers.answer_cache import AnswerCache
@@ -30,21 +31,29 @@ from stream_workers.kafka.group_member import GroupMember
 from stream_workers.kafka.outcome_encoding import OutcomeEncoder
 from stream_workers.kafka.outcome_writers import IdempotentWriter, OutcomeWriter, TransactionalWriter
 from stream_workers.kafka.settlement import Settlement
-from stream_workers.metrics import CacheMetrics, WorkerMetrics, new_registry
+from stream_workers.kafka.shadow_writer import ShadowWriter
+from stream_workers.metrics import CacheMetrics, ShadowMetrics, WorkerMetrics, new_registry
 from stream_workers.parts import WorkerParts
-from stream_workers.pipeline.contract import ModelPool
+from stream_workers.pipeline.contract import MemberPool, ModelPool
 from stream_workers.rebalancing import PartitionLifecycle
 from stream_workers.record_versions import NoCuts, NoTimeline, RecordVersions, TimelineSource
+from stream_workers.shadowing.comparison import ComparisonEncoder
+from stream_workers.shadowing.courier import ShadowCourier
+from stream_workers.shadowing.desk import ShadowDesk, ShadowSource
 from stream_workers.worker import Worker
+
+
+class DecisionSource(TimelineSource, ShadowSource, Protocol):
+    """See :class:`stream_workers.version_following.VersionFollower`."""
 
 
 def build_parts(
     settings: Settings,
     slot: str,
     facts: ClusterFacts,
-    pool: ModelPool,
+    pool: MemberPool,
     report: Callable[[WorkerParts, int, Collection[ServedVersion]], None],
-    source: TimelineSource | None,
+    source: DecisionSource | None,
 ) -> WorkerParts:
     """Put the parts of one member together. `slot` is its identity in the group and in transactions.
 
@@ -94,8 +103,23 @@ def build_parts(
     )
     if settings.cache.enabled:
         parts.cache = _answer_cache(settings, pool, parts.metrics.cache)
+    if source is not None:
+        parts.shadow = _shadow_desk(settings, slot, pool, source, metrics.shadow)
     _observe(parts, writer)
     return parts
+
+
+def _shadow_desk(
+    settings: Settings, slot: str, pool: MemberPool, source: ShadowSource, metrics: ShadowMetrics
+) -> ShadowDesk:
+    # One half for copies that wait for the shadow, the other for those that wait to be compared.
+    half = settings.worker.shadow_bytes // 2
+
+    def make_courier() -> ShadowCourier:
+        encoder = ComparisonEncoder(settings.topics.shadow, pool.precision_of)
+        return ShadowCourier(encoder, ShadowWriter(settings, slot), metrics, half)
+
+    return ShadowDesk(source, pool, make_courier, metrics, half)
 
 
 def _stamps(settings: Settings) -> VersionStamps:

@@ -3,7 +3,7 @@
 from model_store.live_versions import HintListener, LiveVersions
 from model_store.live_workers import LiveWorkers
 from model_store.timeline import Timeline
-from model_store.worker_reports import Candidate, WorkerReport
+from model_store.worker_reports import Orders, WorkerReport
 from schemas.settings import RedisSettings
 
 LONGEST_CALL_SECONDS = 0.4
@@ -23,9 +23,9 @@ class RedisControl:
         """Return the model's timeline. Raises as :meth:`LiveVersions.read`."""
         return self._versions.read(self._model)
 
-    def read_candidate(self) -> Candidate | None:
-        """Return what is to be prepared. Raises as :meth:`LiveWorkers.read_candidate`."""
-        return self._workers.read_candidate(self._model)
+    def read_orders(self) -> Orders:
+        """Return what is to be prepared, and what to run for nobody. Raises as :meth:`LiveWorkers.read_orders`."""
+        return self._workers.read_orders(self._model)
 
     def report(self, report: WorkerReport) -> None:
         """Say how this worker is. Raises UnavailableError."""

@@ -35,6 +35,7 @@ def judge(outcome: BatchOutcome, parts: WorkerParts, now: float) -> Judged:
     if isinstance(outcome, BatchAnswered):
         _take_answers(outcome, outcome.outcomes, outcome.model_ms, judged, parts, now)
         parts.metrics.batching.note_answered(outcome)
+        parts.shadow.copy(outcome)
         if outcome.batch.mode is RunMode.TOGETHER:
             parts.wait.note_service(len(outcome.batch.items), outcome.model_ms / 1000)
         return judged

@@ -90,6 +90,7 @@ def serve(link: MemberLink, should_stop: StopRequest) -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     should_stop.has_work = True
     build_worker(parts).run(should_stop)
+    parts.shadow.close()
     if follower is not None:
         follower.stop()
 

@@ -213,6 +213,17 @@ class CacheMetrics:
         self.held_bytes.set(held_bytes)
 
 
+class ShadowMetrics:
+    """What became of the copies for a shadow version. All zero while there is none."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        self.answered = counter("headrace_shadow_answered", "Copies that a shadow version answered.")
+        self.different = counter("headrace_shadow_different", "Those whose answer is not equal to the active one.")
+        self.failed = counter("headrace_shadow_failed", "Copies that it refused, or failed on.", ["code"])
+        self.dropped = counter("headrace_shadow_dropped", "Copies that came to nothing, by reason.", ["reason"])
+
+
 class WorkerMetrics:
     """Counts what one member does. Labels are bounded: kinds, reasons, lanes and codes, never a stream or an id."""
 
@@ -223,6 +234,7 @@ class WorkerMetrics:
         self.member = MemberMetrics(registry)
         self.versions = VersionMetrics(registry)
         self.cache = CacheMetrics(registry)
+        self.shadow = ShadowMetrics(registry)
 
     def note_polled(self, items: Sequence[WorkItem]) -> None:
         """Records entered the ledger."""

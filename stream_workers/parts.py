@@ -22,6 +22,7 @@ from stream_workers.kafka.settlement import Commit
 from stream_workers.metrics import WorkerMetrics
 from stream_workers.pipeline.contract import ModelPool
 from stream_workers.record_versions import RecordVersions
+from stream_workers.shadowing.desk import NoShadows, ShadowDesk
 
 
 class MemberDoor(Protocol):
@@ -130,6 +131,8 @@ class WorkerParts:
     """True at least-once: offsets go through the member after their outcomes are acknowledged."""
     cache: NoAnswerCache = field(default_factory=NoAnswerCache)
     """Answers that were given before; off unless `cache.enabled`."""
+    shadow: ShadowDesk | NoShadows = field(default_factory=NoShadows)
+    """Runs copies of what was answered on a version that answers nobody."""
     assignments: dict[PartitionKey, int] = field(default_factory=dict)
 
     def owns(self, item: WorkItem) -> bool:

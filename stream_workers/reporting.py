@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Collection
+from dataclasses import replace
 
 from model_store.timeline import Timeline
 from model_store.worker_reports import WorkerReport, name_worker
@@ -41,8 +42,15 @@ class Reporter:
         self._log_wait(reason)
         self._link.send_status(ready=False, reasons=[reason])
 
-    def want(self, timeline: Timeline, in_hand: Collection[ServedVersion], wall_now: float, now: float) -> None:
-        """Ask for what this timeline and the records in hand need, and for what is to be prepared."""
+    def want(
+        self,
+        timeline: Timeline,
+        in_hand: Collection[ServedVersion],
+        wall_now: float,
+        now: float,
+        shadow: str | None = None,
+    ) -> None:
+        """Ask for what this timeline and the records in hand need, for what is to be prepared, and for a shadow."""
         model = self._settings.model
         if model.version is not None:
             self._link.serve([ServedVersion(model.name, model.version, 0)])
@@ -50,7 +58,7 @@ class Reporter:
         declared = self._link.declared
         if declared is not None and self._follower is not None and not self._follower.has_looked:
             # The member before this one knew better.
-            self._link.serve(declared.wanted, declared.candidate)
+            self._link.serve(declared.wanted, declared.candidate, declared.shadow)
             return
         wanted = self._wanted.choose(timeline, in_hand, int(wall_now * 1000), now)
         candidate = self._follower.candidate if self._follower is not None else None
@@ -59,7 +67,7 @@ class Reporter:
         if asked is not None and is_news and not has_room_for(asked.versions, wanted, timeline, int(wall_now * 1000)):
             asked = None
         if wanted:
-            self._link.serve(wanted, asked)
+            self._link.serve(wanted, asked, shadow)
 
     def __call__(self, parts: WorkerParts, in_flight: int, in_hand: Collection[ServedVersion]) -> None:
         """From the loop: two times a second, and when something has changed.
@@ -69,10 +77,11 @@ class Reporter:
         now, wall_now, residency = parts.clock(), parts.wall_clock(), parts.pool.residency()
         timeline = parts.versions.stamps.timeline
         parts.metrics.batching.note_waiting(in_flight, len(parts.batcher), parts.batcher.oldest_polled_at(), now)
-        self.want(timeline, in_hand, wall_now, now)
+        self.want(timeline, in_hand, wall_now, now, parts.shadow.wanted)
         self._meet_refusals(parts)
         if self._follower is not None:
-            self._follower.note_report(self._describe(timeline, residency, int(wall_now * 1000)))
+            report = self._describe(timeline, residency, int(wall_now * 1000))
+            self._follower.note_report(replace(report, shadow=parts.shadow.report()))
         waiting = self._note_versions(parts)
         reasons = [*_find_reasons(parts), *_find_version_reasons(residency, waiting, in_hand)]
         self._link.send_status(ready=not reasons, reasons=reasons, metrics=parts.metrics.exposition())

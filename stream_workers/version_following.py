@@ -14,8 +14,9 @@ from typing import Protocol
 import structlog
 
 from model_store.pointer_watch import PointerCounts, PointerWatch
+from model_store.shadow import Shadow
 from model_store.timeline import CALL_OFF_MARGIN_MS, SwitchMode, Timeline
-from model_store.worker_reports import REPORT_EVERY_SECONDS, Candidate, WorkerReport
+from model_store.worker_reports import REPORT_EVERY_SECONDS, Candidate, Orders, WorkerReport
 from schemas.errors import ModelStoreError, PipelineError, StartUpTimeoutError, UnavailableError
 from schemas.settings import Settings
 from stream_workers.last_known_timeline import LastKnownTimeline
@@ -48,8 +49,8 @@ class ControlDoor(Protocol):
     def read_timeline(self) -> Timeline | None:
         """Return the model's timeline."""
 
-    def read_candidate(self) -> Candidate | None:
-        """Return what is to be prepared."""
+    def read_orders(self) -> Orders:
+        """Return what is to be prepared, and what to run for nobody."""
 
     def report(self, report: WorkerReport) -> None:
         """Say how this worker is."""
@@ -88,7 +89,7 @@ class VersionFollower:
         self._thread: threading.Thread | None = None
         self._news: Timeline | None = None
         self._attempt = Attempt(0, float("-inf"))
-        self._candidate: Candidate | None = None
+        self._orders = Orders()
         self._report: WorkerReport | None = None
         self._reported: WorkerReport | None = None
         self._reported_at = self._looked_at = float("-inf")
@@ -152,7 +153,12 @@ class VersionFollower:
     @property
     def candidate(self) -> Candidate | None:
         """What is to be prepared now."""
-        return self._candidate
+        return self._orders.candidate
+
+    @property
+    def shadow(self) -> Shadow | None:
+        """What is to be run for nobody now."""
+        return self._orders.shadow
 
     def note_report(self, report: WorkerReport) -> None:
         """Say how this member is: it is reported soon when it differs, and again every second."""
@@ -189,7 +195,7 @@ class VersionFollower:
         hinted = self._wait()
         reason: str | None = None
         if hinted or self._clock() - self._looked_at >= self._look_pause or self._is_look_due():
-            reason = self._look() or self._look_for_candidate()
+            reason = self._look() or self._look_for_orders()
             self._looked_at = self._clock()
             self._look_pause = self._settings.redis.poll_seconds if reason is None else _RETRY_SECONDS
         # A Redis that does not answer costs each call its time: then only looks are tried.
@@ -249,11 +255,9 @@ class VersionFollower:
             self._last_known.save(moved)
         return None
 
-    def _look_for_candidate(self) -> str | None:
+    def _look_for_orders(self) -> str | None:
         try:
-            self._candidate = self._open().read_candidate()
-        except ModelStoreError:
-            self._candidate = None
+            self._orders = self._open().read_orders()
         except UnavailableError as error:
             return str(error)
         return None

@@ -83,6 +83,7 @@ class Worker:
         self._acknowledge()
         self._balance(now)
         self._report(now)
+        self._p.shadow.turn(now)
 
     def finish(self) -> None:
         """Stop taking records, finish what is in flight within the drain limit, commit it and leave."""

@@ -10,6 +10,7 @@ import typer
 from headrace.cli.exit_codes import ExitCode
 from headrace.cli.model_access import open_control_plane
 from headrace.cli.options import ConfigFile
+from headrace.cli.shadow_commands import read_shadow_lines
 from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError, UnavailableError
 
@@ -34,7 +35,8 @@ def register(models: typer.Typer) -> None:
 
 def active(name: Name, *, config: ConfigFile = None) -> None:
     """Print the active versions, a switch that is still to come, and every worker. Exits 1 when none is active."""
-    with open_control_plane(load_settings(config, os.environ)) as (live, workers):
+    settings = load_settings(config, os.environ)
+    with open_control_plane(settings) as (live, workers):
         timeline = live.read(name)
         if timeline is None:
             typer.echo(f"{name}: no active version", err=True)
@@ -44,6 +46,8 @@ def active(name: Name, *, config: ConfigFile = None) -> None:
         roster, candidate = workers.read_workers(name), workers.read_candidate(name)
     if candidate is not None:
         typer.echo(f"{name} {', '.join(candidate.versions)} in preparation for {candidate.by or 'somebody'}")
+    for line in read_shadow_lines(settings, name, timeline):
+        typer.echo(line)
     if roster.reports or roster.unreadable:
         _print_table(draw_workers(roster, candidate))
     else:
@@ -61,6 +65,8 @@ def history(name: Name, *, config: ConfigFile = None) -> None:
         typer.echo(f"{name}: no active version, now or before", err=True)
         raise typer.Exit(ExitCode.FAILED)
     _print_table(draw_history(list_history(timeline, _read_cuts(settings, name), _now_ms())))
+    for line in read_shadow_lines(settings, name, timeline):
+        typer.echo(line)
 
 
 def find_cut_archive(settings: "Settings") -> "CutArchive | None":
@@ -103,7 +109,18 @@ def draw_workers(roster: "Roster", candidate: "Candidate | None") -> "Table":
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, padding=(0, 2))
-    for heading in ("worker", "host", "process", "epoch", "serves", "warm", "preparation"):
+    has_shadow = any(report.shadow is not None for report in roster.reports)
+    headings = (
+        "worker",
+        "host",
+        "process",
+        "epoch",
+        "serves",
+        "warm",
+        "preparation",
+        *(("shadow",) if has_shadow else ()),
+    )
+    for heading in headings:
         table.add_column(heading, header_style="dim")
     for report in roster.reports:
         cells = (
@@ -114,6 +131,7 @@ def draw_workers(roster: "Roster", candidate: "Candidate | None") -> "Table":
             ", ".join(report.serving),
             ", ".join(report.warm),
             _describe_preparation(report, candidate),
+            *((_describe_shadow(report),) if has_shadow else ()),
         )
         # Text and not markup: what a worker says is shown as it is.
         table.add_row(*(Text(cell) for cell in cells))
@@ -154,6 +172,10 @@ def _describe_preparation(report: "WorkerReport", candidate: "Candidate | None")
     if report.ready == candidate.id:
         return "ready"
     return "preparing" if report.preparing == candidate.id else "has not answered"
+
+
+def _describe_shadow(report: "WorkerReport") -> str:
+    return "" if report.shadow is None else f"{report.shadow.version}: {report.shadow.state}"
 
 
 def _print_table(table: "Table") -> None:

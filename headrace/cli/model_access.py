@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from model_store.live_shadows import LiveShadows
     from model_store.live_versions import LiveVersions
     from model_store.live_workers import LiveWorkers
     from model_store.version_store import VersionStore
@@ -36,6 +37,18 @@ def verify_versions(settings: "Settings", name: str, split: Mapping[str, int]) -
     store = open_store(settings)
     for version in split:
         check_registered(store.verify(name, version).manifest.model_class, settings)
+
+
+@contextmanager
+def open_shadows(settings: "Settings") -> Iterator["LiveShadows"]:
+    """The door to Redis for shadows, closed at the end. Nothing is connected before the first use."""
+    from model_store.live_shadows import LiveShadows  # noqa: PLC0415 - keeps --help instant
+
+    shadows = LiveShadows(settings.redis)
+    try:
+        yield shadows
+    finally:
+        shadows.close()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from headrace.cli.canary_command import register as register_canary_command
 from headrace.cli.history_commands import register as register_history_commands
 from headrace.cli.model_access import check_registered, open_store
 from headrace.cli.options import ConfigFile
+from headrace.cli.shadow_commands import register as register_shadow_commands
 from headrace.cli.store_access import open_cache, read_key
 from headrace.cli.store_commands import register as register_store_commands
 from headrace.cli.switch_commands import register as register_switch_commands
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
         models.command(name)(command)
     register_switch_commands(models)
     register_canary_command(models)
+    register_shadow_commands(models)
     register_history_commands(models)
     register_store_commands(models)
     app.add_typer(models, name="models")

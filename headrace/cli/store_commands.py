@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.model_access import open_control_plane
+from headrace.cli.model_access import open_control_plane, open_shadows
 from headrace.cli.options import ConfigFile
 from headrace.cli.store_access import open_cache, read_key
 from schemas.configuration import load_settings
@@ -140,11 +140,11 @@ def _versions_in_use(settings: "Settings") -> Iterator["VersionsInUse"]:
         typer.echo("redis.url is not set: only the settings say which versions are in use", err=True)
         yield find_fixed
         return
-    with open_control_plane(settings) as (versions, workers):
+    with open_control_plane(settings) as (versions, workers), open_shadows(settings) as shadows:
 
         def find(model: str) -> set[str]:
-            named = names_in_use(versions.read(model), workers.read_candidate(model), workers.read_workers(model))
-            return find_fixed(model) | named
+            roster, shadow = workers.read_workers(model), shadows.read(model)
+            return find_fixed(model) | names_in_use(versions.read(model), workers.read_candidate(model), roster, shadow)
 
         yield find
 

@@ -31,7 +31,11 @@ PARTITIONS = 8
 MEMBERS = 2
 MAX_BATCH_SIZE = 8
 TOPICS = TopicSettings(
-    requests=("demo.requests",), results="demo.results", dead_letters="demo.dead-letters", control="demo.control"
+    requests=("demo.requests",),
+    results="demo.results",
+    dead_letters="demo.dead-letters",
+    control="demo.control",
+    shadow="demo.shadow",
 )
 MEMBER_MODULE = "stream_workers.member"
 MEMBER_NAME = "hr-"

@@ -125,6 +125,8 @@ class Batch:
     priority: int = 0
     """Of its lane: 0 is the most urgent."""
     submitted_at: float = 0.0
+    is_copy: bool = False
+    """For a shadow: its records have their answers already, and what comes of it answers nobody."""
     payload_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:

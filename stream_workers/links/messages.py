@@ -41,6 +41,8 @@ class LoadOrder(Message, frozen=True, tag="load"):
     """Load only what one of the keys signed."""
     trusted_keys: dict[str, str] = {}
     """Key id to public key, base64."""
+    is_shadow: bool = False
+    """It will answer nobody: whenever something else wants the cores, it gets next to nothing of them."""
 
 
 class OpenSession(Message, frozen=True, tag="session"):
@@ -103,6 +105,8 @@ class ResidentSet(Message, frozen=True):
     version: str
     instances: list[int]
     is_whole: bool
+    is_shadow: bool = False
+    """Meets copies of requests and nothing else."""
 
 
 class Preparation(Message, frozen=True):
@@ -122,6 +126,8 @@ class Residents(Message, frozen=True, tag="residents"):
     preparation: Preparation | None = None
     failed: dict[str, str] = {}
     """Versions that are wanted and cannot be loaded, with the reason."""
+    shadow_wait: str = ""
+    """Why the shadow that was asked for is neither loaded nor being loaded."""
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -147,6 +153,8 @@ class Serve(Message, frozen=True, tag="serve"):
     wanted: list[ServedVersion]
     """Versions that must be able to take batches, the main one first; each once."""
     candidate: Candidate | None = None
+    shadow: str | None = None
+    """A version to run for nobody, as long as there is room beside the others."""
 
 
 class Release(Message, frozen=True, tag="release"):

@@ -95,6 +95,42 @@ class Residency:
     refused: Refusal | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
     """Versions that are wanted and cannot be loaded, with the reason."""
+    shadow: str = ""
+    """The version that runs for nobody, or is loaded to; empty for none."""
+    shadow_state: str = ""
+    """`runs` or `loading`; without one, why what was asked for does not run."""
+
+
+class ShadowPool(Protocol):
+    """The model processes of a shadow, which no batch of a `ModelPool` ever meets."""
+
+    def has_idle_instance(self) -> bool:
+        """True when a process of the active version has nothing to do."""
+        ...
+
+    def residency(self) -> Residency:
+        """Return what is loaded, and what is not."""
+        ...
+
+    def holds_shadow(self, version: str) -> bool:
+        """True while processes of the version run for nobody, or are about to."""
+        ...
+
+    def is_shadow_ready(self, version: str) -> bool:
+        """True while one of them is loaded."""
+        ...
+
+    def count_shadow_slots(self, version: str) -> int:
+        """Copies, by the batch, that may be submitted now; 0 while no process has loaded the version."""
+        ...
+
+    def submit_copy(self, batch: Batch, now: float) -> None:
+        """Have a shadow run a batch. Only while `count_shadow_slots` of its version is above zero."""
+        ...
+
+    def take_copies(self) -> list[BatchOutcome]:
+        """Return the batches of shadows that ended since the last call."""
+        ...
 
 
 class ModelPool(Protocol):
@@ -150,4 +186,12 @@ class ModelPool(Protocol):
 
     def collect(self, timeout_seconds: float, now: float) -> list[BatchOutcome]:
         """Wait at most `timeout_seconds` for anything to arrive and return every batch that ended."""
+        ...
+
+
+class MemberPool(ModelPool, ShadowPool, Protocol):
+    """All model processes of a member."""
+
+    def has_idle_instance(self, version: ServedVersion | None = None) -> bool:
+        """True when a loaded model process has nothing to do."""
         ...

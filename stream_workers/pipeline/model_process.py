@@ -37,6 +37,8 @@ from stream_workers.pipeline.order_queue import OrderQueue
 
 NICENESS = 5
 """Below the member: when cores are short, what loses is a batch's time and not the member's polls and heartbeats."""
+SHADOW_NICENESS = 19
+"""The lowest there is: beside a process of NICENESS that wants the same core, a shadow gets a twentieth of it."""
 
 
 class Session:
@@ -161,6 +163,8 @@ def main(arguments: list[str]) -> int:
     channel = ControlChannel.adopt(descriptor, to_model_decoder)
     try:
         order, ring_descriptor = _await_order(channel)
+        if order.is_shadow:
+            os.nice(SHADOW_NICENESS - NICENESS)
         ring = InputRing(ring_descriptor, order.slots, order.slot_bytes)
         warm = _load(channel, order)
         if warm is None:

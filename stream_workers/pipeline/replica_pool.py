@@ -67,6 +67,8 @@ class ReplicaPool:
         self._identities: dict[str, bytes] = {}
         self._precisions: dict[str, str] = {}
         self._checked_at = float("-inf")
+        self._copies_out = 0
+        self._copies_back: list[BatchOutcome] = []
 
     # -- the contract --------------------------------------------------------------------------------------------------
 
@@ -109,6 +111,9 @@ class ReplicaPool:
         if not free:
             raise ValueError(f"no slot of version {batch.version.version} is free: count_free_slots() says when one is")
         replica = min(free, key=lambda one: (one.count_ahead(batch.priority), one.busy_since))
+        self._hand_over(replica, batch, now)
+
+    def _hand_over(self, replica: Replica, batch: Batch, now: float) -> None:
         replica.submit(batch, now)
         if replica.has_unsent:
             self._watch(replica)
@@ -133,7 +138,7 @@ class ReplicaPool:
             self._checked_at = now
             outcomes += self._check(now)
         self._release_idle()
-        return outcomes
+        return self._put_copies_aside(outcomes) if self._copies_out else outcomes
 
     def close(self) -> None:
         """Drop every replica; their processes go on, for the next member."""
@@ -142,6 +147,37 @@ class ReplicaPool:
         self._replicas.clear()
         self._regroup()
         self._selector.close()
+
+    # -- shadows -------------------------------------------------------------------------------------------------------
+
+    def holds_shadow(self, version: str) -> bool:
+        """True while processes of the version run for nobody, or are about to."""
+        return self._groups.find_shadow(version) is not None
+
+    def is_shadow_ready(self, version: str) -> bool:
+        """True while one of them is loaded."""
+        return any(one.is_ready and not one.is_gone for one in self._groups.find_shadow(version) or ())
+
+    def count_shadow_slots(self, version: str) -> int:
+        """Copies, by the batch, that may be submitted now."""
+        return sum(one.count_free_slots() for one in self._groups.find_shadow(version) or ())
+
+    def submit_copy(self, batch: Batch, now: float) -> None:
+        """Give the batch to the shadow that has least to do. Raises ValueError when there is none that can take it."""
+        free = [one for one in self._groups.find_shadow(batch.version.version) or () if one.count_free_slots()]
+        self._copies_out += 1
+        self._hand_over(min(free, key=lambda one: one.batches_in_hand), batch, now)
+
+    def take_copies(self) -> list[BatchOutcome]:
+        """Return the batches of shadows that ended since the last call."""
+        copies, self._copies_back = self._copies_back, []
+        return copies
+
+    def _put_copies_aside(self, outcomes: list[BatchOutcome]) -> list[BatchOutcome]:
+        copies = [outcome for outcome in outcomes if outcome.batch.is_copy]
+        self._copies_out -= len(copies)
+        self._copies_back += copies
+        return [outcome for outcome in outcomes if not outcome.batch.is_copy]
 
     # -- sockets -------------------------------------------------------------------------------------------------------
 

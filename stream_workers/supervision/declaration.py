@@ -9,6 +9,8 @@ from stream_workers.supervision.residency_plan import Needs
 
 RETRY_SECONDS = 30.0
 """A wanted version that failed for a reason that may pass is tried again after this."""
+SHADOW_RETRY_SECONDS = 300.0
+"""The same for a shadow: nobody waits for it, and each load takes time of the cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,10 @@ class _Failed:
     epoch: int
     retry_at: float | None
     """None when trying again would change nothing."""
+
+    def is_hopeless(self, now: float) -> bool:
+        """Whether it is not tried now."""
+        return self.retry_at is None or now < self.retry_at
 
 
 class Declaration:
@@ -27,6 +33,7 @@ class Declaration:
         self.refusal = ""
         """Why the candidate is refused; it stays so under its id."""
         self._failed: dict[str, _Failed] = {}
+        self._failed_shadow: _Failed | None = None
 
     @property
     def wanted(self) -> Sequence[ServedVersion]:
@@ -50,6 +57,8 @@ class Declaration:
         A failure is forgotten with the wish, when the wish comes with another epoch, and for a new candidate.
         """
         before = self.last.candidate if self.last is not None else None
+        if self.last is None or self.last.shadow != serve.shadow:
+            self._failed_shadow = None
         self.last = serve
         anew: Sequence[str] = ()
         if serve.candidate is None or before is None or serve.candidate.id != before.id:
@@ -70,6 +79,15 @@ class Declaration:
         """A wanted version could not be loaded."""
         self._failed[version.version] = _Failed(reason, version.epoch, None if permanent else now + RETRY_SECONDS)
 
+    def fail_shadow(self, reason: str, now: float, *, permanent: bool) -> None:
+        """The shadow could not be loaded, or does not stay alive."""
+        self._failed_shadow = _Failed(reason, 0, None if permanent else now + SHADOW_RETRY_SECONDS)
+
+    def explain_shadow(self, now: float) -> str:
+        """Return why the shadow is not tried now; empty when it is."""
+        failed = self._failed_shadow
+        return failed.reason if failed is not None and failed.is_hopeless(now) else ""
+
     def succeed(self, name: str) -> None:
         """It could after all."""
         self._failed.pop(name, None)
@@ -84,6 +102,7 @@ class Declaration:
 
     def needs(self, active: ServedVersion | None, now: float) -> Needs:
         """What must be loaded at `now`, beside the version that is active."""
-        hopeless = {name for name, failed in self._failed.items() if failed.retry_at is None or now < failed.retry_at}
+        hopeless = {name for name, failed in self._failed.items() if failed.is_hopeless(now)}
         wanted = [version.version for version in self.wanted]
-        return Needs(wanted, self.candidates, active.version if active is not None else None, hopeless)
+        shadow = self.last.shadow if self.last is not None and not self.explain_shadow(now) else None
+        return Needs(wanted, self.candidates, active.version if active is not None else None, hopeless, shadow)

@@ -82,7 +82,7 @@ class Launcher:
     def _start_nameless(self) -> ChildProcess[FromMember]:
         return ChildProcess.start(self._member_module, from_member_decoder, self._environment)
 
-    def start_model(self, version: ServedVersion, now: float) -> ModelInstance:
+    def start_model(self, version: ServedVersion, now: float, *, is_shadow: bool = False) -> ModelInstance:
         """Start a model process and order the version."""
         model, slots = self._settings.model, self._settings.batching.slots + urgent_slots(self._settings)
         slot_bytes = slot_bytes_for(self._settings)
@@ -115,6 +115,7 @@ class Launcher:
             decode_threads=_decode_threads(model),
             require_signature=self._settings.store.require_signature,
             trusted_keys=self._settings.store.trusted_keys,
+            is_shadow=is_shadow,
         )
         child.channel.send(order, [os.dup(ring)])
         self._next_instance += 1

@@ -82,13 +82,15 @@ class MemberLink:
         if not self._channel.has_unsent:  # a supervisor that does not read gets the next one, not all of them
             self._channel.send(Status(ready, list(reasons), metrics))
 
-    def serve(self, wanted: Sequence[ServedVersion], candidate: Candidate | None = None) -> None:
+    def serve(
+        self, wanted: Sequence[ServedVersion], candidate: Candidate | None = None, shadow: str | None = None
+    ) -> None:
         """Say what is wanted from now on, the main version first; see :class:`stream_workers.links.messages.Serve`.
 
         A version that is not loaded is loaded beside those that serve. The answers are changes of the pool's
         `active_version()`, `resident()` and `residency()`, or an entry in `refused`. Asking again is free.
         """
-        asked = Serve(list(wanted), candidate)
+        asked = Serve(list(wanted), candidate, shadow)
         if asked != self.declared or not self._has_asked:
             self.declared, self._has_asked = asked, True
             self._channel.send(asked)

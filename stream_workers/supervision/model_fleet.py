@@ -4,17 +4,15 @@ They belong to the supervisor and not to the member, so a member that dies finds
 them that dies costs no group membership. Versions never share a process (docs/decisions/0019).
 """
 
-from collections.abc import Callable
-
 import structlog
 
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.messages import Detach, FromModel, Loaded, LoadFailed, Refused, Residents, Serve
 from stream_workers.supervision.declaration import Declaration
 from stream_workers.supervision.fleet_options import FleetOptions
-from stream_workers.supervision.model_instance import InstanceState, ModelInstance, Post
+from stream_workers.supervision.model_instance import InstanceState, ModelInstance, Post, StartsModels
 from stream_workers.supervision.residency_plan import plan_residency
-from stream_workers.supervision.version_set import VersionSet
+from stream_workers.supervision.version_set import VersionSet, VersionSets
 
 FAILED_LOADS = 3
 """Failed loads per instance, none of them a success, after which a first version is given up. The restart policy alone
@@ -26,16 +24,15 @@ _log = structlog.get_logger("supervision")
 class ModelFleet:
     """Driver of one slot's model processes. `post` reaches the slot's member; without one it drops the message."""
 
-    def __init__(
-        self, options: FleetOptions, start_model: Callable[[ServedVersion, float], ModelInstance], post: Post
-    ) -> None:
+    def __init__(self, options: FleetOptions, start_model: StartsModels, post: Post) -> None:
         self._options = options
         self._start_model = start_model
         self._post = post
         self._has_member = False
         self._declaration = Declaration()
         self._active: ServedVersion | None = None
-        self._sets: dict[str, VersionSet] = {}
+        self._sets = VersionSets()
+        self._shadow_wait = ""
         self._told: Residents | None = None
         self.instances: dict[int, ModelInstance] = {}
         self.restarts = 0
@@ -48,7 +45,8 @@ class ModelFleet:
     def count_loaded(self) -> int:
         """Model processes that serve the active version or, before there is one, could serve what is wanted."""
         names = [self._active.version] if self._active else [version.version for version in self._declaration.wanted]
-        return sum(len(self._sets[name].loaded(self.instances)) for name in names if name in self._sets)
+        sets = filter(None, map(self._sets.find_serving, names))
+        return sum(len(versions.loaded(self.instances)) for versions in sets)
 
     # -- what the member asks for --------------------------------------------------------------------------------------
 
@@ -70,7 +68,7 @@ class ModelFleet:
     def release(self, number: int, now: float) -> None:
         """The member is done with this instance. One of a version that is kept is never released."""
         instance = self.instances.get(number)
-        if instance is not None and self._set_of(instance) is None:
+        if instance is not None and self._sets.of(instance) is None:
             instance.end(now)
 
     def kill(self, number: int, code: str) -> None:
@@ -92,7 +90,7 @@ class ModelFleet:
         self._has_member = False
         for instance in self.instances.values():
             instance.is_attached = False
-            if instance.state is InstanceState.LOADED and self._set_of(instance) is None:
+            if instance.state is InstanceState.LOADED and self._sets.of(instance) is None:
                 instance.end(now)
 
     # -- what happens to instances -------------------------------------------------------------------------------------
@@ -161,13 +159,16 @@ class ModelFleet:
             self._sets[name].warm_since = now
         for name in plan.load:
             self._load(name, now)
+        if plan.load_shadow is not None:
+            self._load(plan.load_shadow, now, is_shadow=True)
         self._start_due(now)
+        self._shadow_wait = self._declaration.explain_shadow(now) or plan.shadow_wait
         self._announce()
 
     def _turn(self) -> None:
         """Make the main version the active one: the first as soon as one process has it, a later one when all have."""
         for at, version in enumerate(self._declaration.wanted):
-            versions = self._sets.get(version.version)
+            versions = self._sets.find_serving(version.version)
             is_able = versions is not None and versions.is_whole(self.instances)
             if versions is not None and self._active is None:
                 is_able = bool(versions.loaded(self.instances))
@@ -177,29 +178,30 @@ class ModelFleet:
             if at == 0 and (is_able or is_active):
                 self._active = version
 
-    def _load(self, name: str, now: float) -> None:
+    def _load(self, name: str, now: float, *, is_shadow: bool = False) -> None:
         options = self._options
         version = self._declaration.find(name) or ServedVersion(options.model, name, 0)
-        _log.info("loading", version=name, epoch=version.epoch, instances=options.instances)
-        self._sets[name] = VersionSet(version, options.instances, options.max_restarts, now)
+        _log.info("loading", version=name, epoch=version.epoch, instances=options.instances, shadow=is_shadow)
+        self._sets[name] = VersionSet(version, options.instances, options.max_restarts, now, is_shadow=is_shadow)
 
     def _let_go(self, name: str, now: float) -> None:
-        """What is attached is ended when the member releases it, after its last batch."""
+        """What is attached is ended when the member releases it, after its last batch; nobody waits for a shadow's."""
         _log.info("letting go", version=name)
-        for number in self._sets.pop(name).members:
+        versions = self._sets.pop(name)
+        for number in versions.members:
             instance = self.instances[number]
-            if instance.state is InstanceState.LOADING:
+            if instance.state is InstanceState.LOADING or versions.is_shadow:
                 instance.kill(None)
             elif not instance.is_attached and instance.state is InstanceState.LOADED:
                 instance.end(now)
 
     def _start_due(self, now: float) -> None:
         for versions in self._sets.values():
-            if not versions.has_begun and any(self._set_of(one) is None for one in self.instances.values()):
+            if not versions.has_begun and any(self._sets.of(one) is None for one in self.instances.values()):
                 continue  # a version that was let go for it still has its memory
             for _ in range(versions.take_due(now)):
                 try:
-                    instance = self._start_model(versions.version, now)
+                    instance = self._start_model(versions.version, now, is_shadow=versions.is_shadow)
                 except OSError as error:
                     _log.error("model process not started", reason=error.strerror)
                     versions.start_at.append(now + 1.0)
@@ -214,8 +216,8 @@ class ModelFleet:
         if not self._has_member:
             return
         sets = [versions.announce(self.instances) for versions in self._sets.values()]
-        preparation = self._declaration.preparation({one.version for one in sets if one.is_whole})
-        residents = Residents(self._active, sets, preparation, self._declaration.reasons)
+        preparation = self._declaration.preparation({one.version for one in sets if one.is_whole and not one.is_shadow})
+        residents = Residents(self._active, sets, preparation, self._declaration.reasons, self._shadow_wait)
         if residents != self._told:
             self._told = residents
             self._post(residents, ())  # first, so that the member never holds an instance that nothing has named yet
@@ -229,7 +231,7 @@ class ModelFleet:
     def _on_loaded(self, instance: ModelInstance, loaded: Loaded, now: float) -> None:
         _log.info("loaded", instance=instance.number, seconds=round(loaded.load_seconds, 2), warmed=loaded.warmed)
         instance.state = InstanceState.LOADED
-        versions = self._set_of(instance)
+        versions = self._sets.of(instance)
         if versions is not None:
             versions.failed_loads = 0
             if versions.is_whole(self.instances):
@@ -239,7 +241,7 @@ class ModelFleet:
 
     def _on_load_failed(self, instance: ModelInstance, failed: LoadFailed, now: float) -> None:
         instance.kill(None)
-        versions = self._set_of(instance)
+        versions = self._sets.of(instance)
         if versions is not None:
             versions.failed_loads += 1
             hopeless = failed.permanent or versions.failed_loads >= FAILED_LOADS * self._options.instances
@@ -248,7 +250,7 @@ class ModelFleet:
 
     def _meet_failure(self, instance: ModelInstance, failed: LoadFailed, now: float, *, hopeless: bool) -> None:
         """Try again where there is nothing else, or where it has loaded before; else do without."""
-        versions = self._set_of(instance)
+        versions = self._sets.of(instance)
         if versions is None:
             return
         reason = f"{failed.error_class}: {failed.message}"
@@ -263,7 +265,7 @@ class ModelFleet:
 
     def _replace(self, instance: ModelInstance, reason: str, now: float) -> None:
         """Start another one in its place, unless they end again and again."""
-        versions = self._set_of(instance)
+        versions = self._sets.of(instance)
         if versions is None:
             return
         versions.members.discard(instance.number)
@@ -278,6 +280,8 @@ class ModelFleet:
 
     def _give_up(self, versions: VersionSet, reason: str, now: float, *, permanent: bool) -> None:
         """Do without this version; what serves goes on untouched."""
+        if versions.is_shadow:
+            self._declaration.fail_shadow(reason, now, permanent=permanent)
         wanted = self._declaration.find(versions.name)
         if versions.name in self._declaration.candidates:
             self._declaration.refusal = reason
@@ -288,12 +292,8 @@ class ModelFleet:
 
     # -- small parts ---------------------------------------------------------------------------------------------------
 
-    def _set_of(self, instance: ModelInstance) -> VersionSet | None:
-        versions = self._sets.get(instance.version.version)
-        return versions if versions is not None and instance.number in versions.members else None
-
     def _is_all_there_is(self, versions: VersionSet) -> bool:
         """True when nothing else could serve: it does already, or nothing does and it is wanted."""
         if self._active is None:
-            return self._declaration.find(versions.name) is not None
+            return not versions.is_shadow and self._declaration.find(versions.name) is not None
         return self._active.version == versions.name

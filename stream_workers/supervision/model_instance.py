@@ -3,6 +3,7 @@
 import enum
 import os
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from stream_workers.batching.work import ServedVersion
 from stream_workers.links.control_channel import make_pair
@@ -99,3 +100,10 @@ class ModelInstance:
         self.child.close()
         self._ring.close()
         os.close(self._ring_descriptor)
+
+
+class StartsModels(Protocol):
+    """See :meth:`stream_workers.supervision.launcher.Launcher.start_model`."""
+
+    def __call__(self, version: ServedVersion, now: float, *, is_shadow: bool) -> ModelInstance:
+        """Start a model process and order the version."""

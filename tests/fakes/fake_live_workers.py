@@ -4,6 +4,7 @@ from model_store.worker_reports import (
     CANDIDATE_TTL_SECONDS,
     REPORT_TTL_SECONDS,
     Candidate,
+    Orders,
     Roster,
     WorkerReport,
     check_worker_id,
@@ -28,6 +29,9 @@ class FakeLiveWorkers:
     def read_candidate(self, model: str) -> Candidate | None:
         stored, until = self._candidates.get(check_name("model name", model), (None, 0.0))
         return None if stored is None or until <= self.now else decode_candidate(stored)
+
+    def read_orders(self, model: str) -> Orders:
+        return Orders(self._read_sound(model))
 
     def propose_candidate(self, model: str, candidate: Candidate) -> None:
         present = self._read_sound(model)

@@ -9,6 +9,7 @@ from stream_workers.pipeline.contract import (
     BatchLost,
     BatchOutcome,
     BatchRaised,
+    RecordOutcome,
     RecordRefused,
     Residency,
 )
@@ -33,6 +34,46 @@ class FakeModelPool:
         self.batches: list[Batch] = []
         self.deaths = 0
         self._inside: list[Batch] = []
+        self.shadow = ""
+        """The version that runs for nobody; empty for none."""
+        self.shadow_slots = 2
+        self.shadow_answers: Callable[[WorkItem], RecordOutcome] = lambda item: str(item.request.offset).encode()
+        self.copies: list[Batch] = []
+        """What the shadow has; it answers when `finish_copies` says so."""
+        self._copies_back: list[BatchOutcome] = []
+
+    def holds_shadow(self, version: str) -> bool:
+        return version == self.shadow
+
+    def is_shadow_ready(self, version: str) -> bool:
+        return version == self.shadow
+
+    def count_shadow_slots(self, version: str) -> int:
+        return self.shadow_slots - len(self.copies) if version == self.shadow else 0
+
+    def submit_copy(self, batch: Batch, now: float) -> None:
+        assert batch.is_copy
+        assert self.count_shadow_slots(batch.version.version) > 0
+        self.copies.append(batch)
+
+    def take_copies(self) -> list[BatchOutcome]:
+        back, self._copies_back = self._copies_back, []
+        return back
+
+    def finish_copies(self) -> None:
+        """The shadow answers what it has."""
+        done, self.copies = self.copies, []
+        self._copies_back += [
+            BatchAnswered(batch, [self.shadow_answers(item) for item in batch.items], batch.version, 2.0)
+            for batch in done
+        ]
+
+    def lose_copies(self, *, suspect: bool = True) -> None:
+        """Its process ends with what it has."""
+        done, self.copies = self.copies, []
+        self._copies_back += [
+            BatchLost(batch, [], suspect, None, "model_crashed", "signal 9", batch.version) for batch in done
+        ]
 
     def count_free_slots(self, priority: int = 0, version: ServedVersion | None = None) -> int:
         if version is not None and version.version in self.missing:

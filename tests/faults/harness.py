@@ -122,6 +122,7 @@ class FaultRun:
             results=f"{name}-results",
             dead_letters=f"{name}-dead-letters",
             control=f"{name}-control",
+            shadow=f"{name}-shadow",
         )
         self._kafka = rig.proxied if proxied else rig.direct
         self._partitions = partitions

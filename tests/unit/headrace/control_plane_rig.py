@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cli import canary_command, history_commands, main, switch_commands
+from headrace.cli import canary_command, history_commands, main, shadow_commands, switch_commands
+from tests.fakes.fake_live_shadows import FakeLiveShadows
 from tests.fakes.simulated_workers import SimulatedFleet
 
 
@@ -17,10 +18,18 @@ def install_fleet(fleet: SimulatedFleet, monkeypatch: pytest.MonkeyPatch) -> Non
     def open_doors(_: Any) -> Iterator[tuple[Any, Any]]:
         yield fleet.versions_door, fleet.workers_door
 
+    shadows = FakeLiveShadows(fleet.versions_door)
+
+    @contextmanager
+    def open_shadow_door(_: Any) -> Iterator[Any]:
+        yield shadows
+
+    monkeypatch.setattr(shadow_commands, "open_shadows", open_shadow_door)
     for module in (switch_commands, canary_command, history_commands):
         monkeypatch.setattr(module, "open_control_plane", open_doors)
-    for module in (switch_commands, canary_command):
+    for module in (switch_commands, canary_command, shadow_commands):
         monkeypatch.setattr(module, "verify_versions", lambda *_: None)
+    for module in (switch_commands, canary_command):
         monkeypatch.setattr(module, "real_clock", lambda: fleet.clock)
     monkeypatch.setattr(history_commands, "_now_ms", fleet.now_ms)
 

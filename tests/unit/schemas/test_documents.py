@@ -23,6 +23,14 @@ from schemas.records import (
     Timings,
 )
 from schemas.settings import Settings, TopicSettings
+from schemas.shadow_records import (
+    LabelChange,
+    ShadowBody,
+    ShadowChange,
+    ShadowFailure,
+    ShadowTimings,
+    encode_shadow_headers,
+)
 from schemas.version_cuts import VersionCut, encode_cut
 
 CONTRACT = Path(__file__).parents[3] / "docs" / "contract"
@@ -93,6 +101,12 @@ def result_body(status: Status) -> object:
         timings=Timings(1.0, 2.5, 4),
         source_timestamp_ms=1_700_000_000_000,
     )
+    return json.loads(msgspec.json.encode(body))
+
+
+def comparison_body(**changes: Any) -> object:
+    timings = ShadowTimings(1.0, 2.5, 4, 3)
+    body = ShadowBody(False, Position("t", 0, 1), 1_700_000_000_000, timings, **changes)
     return json.loads(msgspec.json.encode(body))
 
 
@@ -200,7 +214,7 @@ def test_a_cut_fits_its_schema_and_the_asyncapi_document_has_its_topic() -> None
     assert not is_valid("version-cut.schema.json", {"offset": -1, "epoch": 7, "at_ms": 0})
     addresses = {channel["address"] for channel in DOCUMENTS["asyncapi.json"]["channels"].values()}
     topics = TopicSettings()
-    assert addresses == {topics.requests[0], topics.results, topics.dead_letters, topics.control}
+    assert addresses == {topics.requests[0], topics.results, topics.dead_letters, topics.control, topics.shadow}
 
 
 def test_every_reference_of_the_asyncapi_document_resolves() -> None:
@@ -228,3 +242,13 @@ def test_a_result_fits_the_payload_of_its_message_in_the_asyncapi_document() -> 
     payload = document["components"]["messages"]["result"]["payload"]
     schema = {**payload, "components": document["components"]}
     jsonschema.Draft202012Validator(schema).validate(result_body(Status.OK))
+
+
+def test_a_written_comparison_fits_the_schemas() -> None:
+    headers = encode_shadow_headers(encode_result_headers("model", "v1", 3, "bf16"), "v2", "r-1", "00-0a-b7-01")
+    check("shadow-headers.schema.json", as_text(headers))
+    assert not is_valid("shadow-headers.schema.json", as_text(full_result_headers()))
+    check("shadow.schema.json", comparison_body(failure=ShadowFailure(Stage.MODEL, "model_crashed", "Error", "no")))
+    change = ShadowChange("/0/label", active="cat")
+    label = LabelChange("cat", "dog")
+    check("shadow.schema.json", comparison_body(changed=1, label=label, changes=[change], output=msgspec.Raw(b"[3]")))

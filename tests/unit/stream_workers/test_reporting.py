@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from model_store.pointer_watch import PointerCounts
+from model_store.shadow import Shadow
 from model_store.timeline import Timeline
 from model_store.worker_reports import Candidate, WorkerReport
 from schemas.settings import ModelSettings, Settings
@@ -29,9 +30,16 @@ class FakeLink:
         self.asked: list[tuple[list[ServedVersion], messages.Candidate | None]] = []
         self.refused: list[Refused] = []
         self.reasons: list[str] = []
+        self.shadow: str | None = None
 
-    def serve(self, wanted: Sequence[ServedVersion], candidate: messages.Candidate | None = None) -> None:
+    def serve(
+        self,
+        wanted: Sequence[ServedVersion],
+        candidate: messages.Candidate | None = None,
+        shadow: str | None = None,
+    ) -> None:
         self.asked.append((list(wanted), candidate))
+        self.shadow = shadow
 
     def send_status(self, *, ready: bool, reasons: Sequence[str] = (), metrics: str = "") -> None:
         assert ready == (not reasons)
@@ -42,6 +50,7 @@ class FakeFollower:
     def __init__(self) -> None:
         self.has_looked = True
         self.candidate: Candidate | None = None
+        self.shadow: Shadow | None = None
         self.reports: list[WorkerReport] = []
         self.counts = PointerCounts(lower_epochs=4)
 

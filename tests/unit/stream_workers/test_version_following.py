@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from model_store.shadow import Shadow
 from model_store.timeline import CALL_OFF_MARGIN_MS, Timeline
-from model_store.worker_reports import REPORT_EVERY_SECONDS, Candidate, WorkerReport
+from model_store.worker_reports import REPORT_EVERY_SECONDS, Candidate, Orders, WorkerReport
 from schemas.errors import InvalidPointerError, StartUpTimeoutError, UnavailableError
 from schemas.settings import ModelSettings, Settings, WorkerSettings
 from stream_workers.control_door import LONGEST_CALL_SECONDS
@@ -40,6 +41,7 @@ class FakeDoor:
     def __init__(self, timeline: Timeline | Exception | None) -> None:
         self.timeline = timeline
         self.candidate: Candidate | Exception | None = None
+        self.shadow: Shadow | None = None
         self.reports: list[WorkerReport] = []
         self.hinted = self.down = False
         self.reads = 0
@@ -51,10 +53,10 @@ class FakeDoor:
             raise self.timeline
         return self.timeline
 
-    def read_candidate(self) -> Candidate | None:
+    def read_orders(self) -> Orders:
         if isinstance(self.candidate, Exception):
             raise self.candidate
-        return self.candidate
+        return Orders(self.candidate, self.shadow)
 
     def report(self, report: WorkerReport) -> None:
         self.reports.append(report)
@@ -213,7 +215,7 @@ def test_a_report_is_made_when_it_differs_and_again_every_second(tmp_path: Path)
     assert len(rig.door.reports) == 3
 
 
-def test_a_candidate_is_seen_and_one_that_is_garbage_is_none(tmp_path: Path) -> None:
+def test_a_candidate_is_seen_and_kept_while_redis_is_down(tmp_path: Path) -> None:
     rig = Rig(tmp_path, FakeDoor(timeline("v1")))
     rig.begin()
     assert not rig.follower.has_looked
@@ -224,9 +226,24 @@ def test_a_candidate_is_seen_and_one_that_is_garbage_is_none(tmp_path: Path) -> 
     rig.door.candidate, rig.door.hinted = UnavailableError("down"), True
     rig.turn(3)
     assert rig.follower.candidate == CANDIDATE
-    rig.door.candidate, rig.door.hinted = InvalidPointerError("garbage"), True
+    rig.door.candidate, rig.door.hinted = None, True
     rig.turn(9)
     assert rig.follower.candidate is None
+
+
+def test_a_shadow_is_seen_with_the_same_look_and_kept_while_redis_is_down(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FakeDoor(timeline("v1")))
+    rig.begin()
+    assert rig.follower.shadow is None
+    rig.door.shadow = Shadow("v2")
+    rig.turn()
+    assert rig.follower.shadow == Shadow("v2")
+    rig.door.candidate, rig.door.hinted = UnavailableError("down"), True
+    rig.turn(3)
+    assert rig.follower.shadow == Shadow("v2")
+    rig.door.candidate, rig.door.shadow, rig.door.hinted = None, None, True
+    rig.turn(9)
+    assert rig.follower.shadow is None
 
 
 def test_a_damaged_file_is_no_timeline(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ MEMORY_BYTES = 1000
 class FakeInstance:
     """A model process without a process. It ends, when told to, in the rig's next turn."""
 
-    def __init__(self, number: int, version: ServedVersion, started_at: float) -> None:
+    def __init__(self, number: int, version: ServedVersion, started_at: float, *, is_shadow: bool = False) -> None:
+        self.is_shadow = is_shadow
         self.number, self.version, self.started_at = number, version, started_at
         self.state = InstanceState.LOADING
         self.is_attached = False
@@ -80,10 +81,17 @@ class FleetRig:
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
-    def declare(self, *wanted: str, epoch: int = 1, candidate: tuple[str, ...] | None = None, name: str = "c1") -> None:
+    def declare(
+        self,
+        *wanted: str,
+        epoch: int = 1,
+        candidate: tuple[str, ...] | None = None,
+        name: str = "c1",
+        shadow: str | None = None,
+    ) -> None:
         """Want these versions, the main one first."""
         asked = Candidate(name, list(candidate)) if candidate is not None else None
-        self.fleet.declare(Serve([ServedVersion("m", name, epoch) for name in wanted], asked), self.now)
+        self.fleet.declare(Serve([ServedVersion("m", name, epoch) for name in wanted], asked, shadow), self.now)
         self.turn()
 
     def turn(self, seconds: float = 0.0) -> None:
@@ -156,10 +164,10 @@ class FleetRig:
 
     # -- the other ends ------------------------------------------------------------------------------------------------
 
-    def _start(self, version: ServedVersion, now: float) -> FakeInstance:
+    def _start(self, version: ServedVersion, now: float, *, is_shadow: bool = False) -> FakeInstance:
         if not self._can_start:
             raise OSError(11, "no room for a process")
-        self.started.append(FakeInstance(len(self.started) + 1, version, now))
+        self.started.append(FakeInstance(len(self.started) + 1, version, now, is_shadow=is_shadow))
         return self.started[-1]
 
     def _post(self, message: Message, descriptors: object) -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from stream_workers.links.messages import Attach, Loaded, Preparation, Residents
-from stream_workers.supervision.declaration import RETRY_SECONDS
+from stream_workers.supervision.declaration import RETRY_SECONDS, SHADOW_RETRY_SECONDS
 from stream_workers.supervision.model_fleet import FAILED_LOADS
+from stream_workers.supervision.version_set import SHADOW_RESTARTS
 from tests.unit.stream_workers.supervision.fleet_rig import LOAD_SECONDS, MEMORY_BYTES, FleetRig
 
 
@@ -358,3 +359,91 @@ def test_a_candidate_that_ends_again_and_again_is_refused_and_costs_what_serves_
     assert preparation is not None
     assert "again and again" in preparation.refusal
     assert (rig.fleet.failure, rig.versions()) == (None, ["a"])
+
+
+# -- a shadow ----------------------------------------------------------------------------------------------------------
+
+
+def shadowing(**options: object) -> FleetRig:
+    """A fleet that serves a and runs s for nobody."""
+    rig = serving("a", **options)
+    rig.declare("a", shadow="s")
+    rig.finish_loads()
+    return rig
+
+
+def test_a_shadow_has_processes_of_its_own_that_are_no_way_to_serve() -> None:
+    rig = shadowing()
+    (shadow,) = rig.alive("s")
+    assert shadow.is_shadow
+    assert not rig.alive("a")[0].is_shadow
+    sets = {group.version: group.is_shadow for group in rig.residents.sets}
+    assert sets == {"a": False, "s": True}
+    assert (rig.active, rig.fleet.count_loaded()) == (("a", 1), 1)
+
+
+def test_a_shadow_that_becomes_active_is_loaded_anew_to_serve() -> None:
+    rig = shadowing()
+    rig.declare("s", epoch=2, shadow="s")
+    assert rig.active == ("a", 1), "the shadow's process does not serve"
+    rig.finish_loads()
+    assert rig.active == ("s", 2)
+    assert [one.is_shadow for one in rig.alive("s")] == [False]
+
+
+def test_a_candidate_takes_the_place_of_a_shadow_at_once_whatever_that_has_in_hand() -> None:
+    rig = shadowing()
+    rig.busy.add(rig.alive("s")[0].number)
+    rig.declare("a", candidate=("b",), shadow="s")
+    rig.turn()
+    assert rig.versions() == ["a", "b"]
+    rig.finish_loads()
+    assert rig.residents.preparation == Preparation("c1", is_ready=True)
+    rig.declare("a", shadow="s")
+    rig.turn()
+    assert rig.versions() == ["a", "s"], "and it comes back after that"
+
+
+def test_stopping_a_shadow_ends_its_processes_at_once() -> None:
+    rig = shadowing()
+    rig.busy.add(rig.alive("s")[0].number)
+    rig.declare("a")
+    rig.turn()
+    assert rig.versions() == ["a"]
+
+
+def test_a_shadow_waits_for_what_is_kept_warm_and_says_so() -> None:
+    rig = switched(keep_warm=100.0)
+    rig.declare("b", epoch=2, shadow="s")
+    assert rig.versions() == ["a", "b"]
+    assert rig.residents.shadow_wait == "waits while a is kept warm for a rollback (model.keep_warm_seconds)"
+    rig.turn(101)
+    rig.turn()
+    assert rig.versions() == ["b", "s"]
+
+
+def test_a_shadow_that_cannot_be_loaded_costs_no_more_than_a_reason() -> None:
+    rig = serving("a")
+    rig.declare("a", shadow="s")
+    rig.fail_load("s", permanent=True)
+    rig.turn(10_000)
+    assert rig.versions() == ["a"]
+    assert rig.residents.shadow_wait == "RuntimeError: boom"
+    assert (rig.residents.failed, rig.fleet.failure, rig.count_starts("s")) == ({}, None, 1)
+    rig.declare("a")
+    rig.declare("a", shadow="s")
+    assert rig.count_starts("s") == 2, "said anew, it is tried again"
+
+
+def test_a_shadow_that_ends_again_and_again_is_left_alone_for_a_while() -> None:
+    rig = shadowing()
+    for _ in range(20):
+        for one in rig.alive("s"):
+            one.return_code = -9
+        rig.turn(1.0)
+        rig.finish_loads()
+    assert rig.versions() == ["a"]
+    assert rig.count_starts("s") <= SHADOW_RESTARTS + 1
+    assert rig.fleet.failure is None
+    rig.turn(SHADOW_RETRY_SECONDS)
+    assert rig.versions() == ["a", "s"]

@@ -1,5 +1,7 @@
 """Which versions are loaded and let go, for whatever is wanted and whatever is there."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +12,12 @@ NOW, KEEP = 1000.0, 100.0
 
 names = st.lists(st.sampled_from(NAMES), unique=True, max_size=3)
 needs = st.builds(
-    Needs, names, names, st.none() | st.sampled_from(NAMES), st.frozensets(st.sampled_from(NAMES), max_size=2)
+    Needs,
+    names,
+    names,
+    st.none() | st.sampled_from(NAMES),
+    st.frozensets(st.sampled_from(NAMES), max_size=2),
+    st.none() | st.sampled_from(NAMES),
 )
 held = st.lists(
     st.builds(Held, st.sampled_from(NAMES), st.booleans(), st.booleans(), st.none() | st.floats(0.0, NOW)),
@@ -48,6 +55,7 @@ def test_doing_what_was_planned_leaves_nothing_to_plan(needs: Needs, held: list[
     after += [Held(name, is_whole=False, has_served=False, warm_since=None) for name in plan.load]
     again = plan_residency(needs, after, KEEP, NOW)
     assert (again.load, again.let_go, again.cool) == ([], [], [])
+    assert again.load_shadow in (None, plan.load_shadow)
 
 
 @given(needs, held)
@@ -70,3 +78,64 @@ def test_of_several_warm_versions_the_oldest_goes_first() -> None:
     assert plan_residency(Needs(["a"]), held, KEEP, NOW).let_go == []
     assert plan_residency(Needs(["a"], ["d"]), held, KEEP, NOW).let_go == ["c", "b"]
     assert plan_residency(Needs(["a"], ["d"]), held[:2], KEEP, NOW).let_go == ["b"]
+
+
+# -- a shadow beside them ----------------------------------------------------------------------------------------------
+
+shadows = st.none() | st.sampled_from(NAMES)
+
+
+def with_shadow(held: list[Held], name: str | None) -> list[Held]:
+    others = [one for one in held if one.name != name]
+    shadow = [] if name is None else [Held(name, is_whole=True, has_served=False, warm_since=None, is_shadow=True)]
+    return [*others, *shadow]
+
+
+@given(needs, held, shadows)
+def test_a_shadow_changes_nothing_for_what_serves_is_prepared_or_kept_warm(
+    needs: Needs, held: list[Held], shadow: str | None
+) -> None:
+    there = with_shadow(held, shadow)
+    plan = plan_residency(needs, there, KEEP, NOW)
+    alone = plan_residency(replace(needs, shadow=None), [one for one in there if not one.is_shadow], KEEP, NOW)
+    assert (plan.load, plan.cool) == (alone.load, alone.cool)
+    assert set(plan.let_go) - {shadow} == set(alone.let_go)
+
+
+@given(needs, held, shadows)
+def test_a_shadow_is_there_only_while_it_is_one_of_the_versions_that_may_always_be_loaded(
+    needs: Needs, held: list[Held], shadow: str | None
+) -> None:
+    there = with_shadow(held, shadow)
+    plan = plan_residency(needs, there, KEEP, NOW)
+    others = {one.name for one in there if not one.is_shadow}.difference(plan.let_go) | set(plan.load)
+    stays = shadow is not None and shadow not in plan.let_go
+    if stays or plan.load_shadow is not None:
+        assert len(others) < ROOMY_VERSIONS
+        assert needs.shadow not in others
+        assert needs.shadow == (plan.load_shadow or shadow)
+        assert plan.shadow_wait == ""
+    elif needs.shadow is not None:
+        assert plan.shadow_wait
+    if plan.load_shadow is not None:
+        assert not plan.load
+        assert not needs.candidates
+
+
+def test_why_a_shadow_waits_is_told() -> None:
+    a = Held("a", is_whole=True, has_served=True, warm_since=None)
+    b = Held("b", is_whole=True, has_served=True, warm_since=NOW - 5)
+    waits = {
+        plan_residency(Needs(["a"], active="a", shadow="s"), [a], KEEP, NOW).load_shadow,
+        plan_residency(Needs(["a"], active="a", shadow="a"), [a], KEEP, NOW).shadow_wait,
+        plan_residency(Needs(["a"], active="a", shadow="s"), [a, b], KEEP, NOW).shadow_wait,
+        plan_residency(Needs(["a", "b"], active="a", shadow="s"), [a, b], KEEP, NOW).shadow_wait,
+        plan_residency(Needs(["c"], shadow="s"), [], KEEP, NOW).shadow_wait,
+    }
+    assert waits == {
+        "s",
+        "it answers, or is prepared to",
+        "waits while b is kept warm for a rollback (model.keep_warm_seconds)",
+        "waits for room: a, b are loaded",
+        "waits until nothing else is loaded",
+    }
