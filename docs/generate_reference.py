@@ -162,7 +162,7 @@ def metrics_page() -> str:
 
 def _member_metrics() -> Iterator[str]:
     metrics = WorkerMetrics(new_registry())
-    groups = (metrics.delivery, metrics.batching, metrics.member, metrics.cache)
+    groups = (metrics.delivery, metrics.batching, metrics.member, metrics.versions, metrics.cache, metrics.shadow)
     for metric in (metric for group in groups for metric in vars(group).values()):
         for family in metric.describe() if hasattr(metric, "describe") else ():
             name = f"{family.name}_total" if family.type == "counter" else family.name
