@@ -11,6 +11,7 @@ import msgspec
 
 from schemas.content_sniffing import sniff_content_type
 from schemas.errors import EnvelopeError
+from schemas.header_values import read_integer, read_short_text, read_text, write_text
 from schemas.records import (
     CONTENT_TYPES,
     JSON,
@@ -40,31 +41,6 @@ HEADER_FRAMING_BYTES = 10
 """What a header takes on the wire beside its name and value, at most: the two lengths."""
 _KNOWN_TYPES: dict[bytes | None, str] = {name.encode(): name for name in CONTENT_TYPES}
 _MAX_EPOCH_MS = 253_402_300_799_999  # the end of the year 9999
-
-
-def _text(name: str, value: bytes | None) -> str:
-    if value is None:
-        return ""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise EnvelopeError(f"header {name}: {value[:40]!r} is not UTF-8 text") from None
-
-
-def _short_text(name: str, value: bytes | None, limit: int) -> str:
-    text = _text(name, value)
-    if len(text) > limit:
-        raise EnvelopeError(f"header {name}: {len(text)} characters; at most {limit} are allowed")
-    return text
-
-
-def _sent_text(name: str, text: str, limit: int) -> bytes:
-    try:
-        value = text.encode()
-    except UnicodeEncodeError:
-        raise EnvelopeError(f"header {name}: {text[:40]!r} cannot be written as UTF-8") from None
-    _short_text(name, value, limit)
-    return value
 
 
 def _spec_version(value: str) -> None:
@@ -100,16 +76,16 @@ def decode_request(  # noqa: PLR0913 - one argument per field that a Kafka clien
     deadline_ms = 0
     for name, value in headers or ():
         if name == "ce_id":
-            request_id = _short_text(name, value, MAX_ID_CHARS)
+            request_id = read_short_text(name, value, MAX_ID_CHARS)
         elif name == "content-type":
-            content_type = _KNOWN_TYPES.get(value) or _content_type(_text(name, value))
+            content_type = _KNOWN_TYPES.get(value) or _content_type(read_text(name, value))
         elif name == "ce_specversion":
             if value != SPEC_VERSION:
-                _spec_version(_text(name, value))
+                _spec_version(read_text(name, value))
         elif name == "ce_deadline":
-            deadline_ms = _deadline(_text(name, value))
+            deadline_ms = _deadline(read_text(name, value))
         elif name == "traceparent":
-            traceparent = _short_text(name, value, MAX_TRACE_CHARS)
+            traceparent = read_short_text(name, value, MAX_TRACE_CHARS)
         elif name == "ce_dataref":
             raise EnvelopeError("header ce_dataref: payloads by reference are switched off; send the payload itself")
     return Request(
@@ -144,7 +120,7 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     """
     headers = [
         ("ce_specversion", SPEC_VERSION),
-        ("ce_id", _sent_text("ce_id", request_id, MAX_ID_CHARS)),
+        ("ce_id", write_text("ce_id", request_id, MAX_ID_CHARS)),
         ("ce_source", source.encode()),
         ("ce_type", event_type.encode()),
         ("ce_time", time.encode()),
@@ -155,7 +131,7 @@ def encode_request_headers(  # noqa: PLR0913 - the optional attributes of the co
     if deadline_ms is not None:
         headers.append(("ce_deadline", str(_deadline(str(deadline_ms))).encode()))
     if traceparent:
-        headers.append(("traceparent", _sent_text("traceparent", traceparent, MAX_TRACE_CHARS)))
+        headers.append(("traceparent", write_text("traceparent", traceparent, MAX_TRACE_CHARS)))
     return headers
 
 
@@ -178,14 +154,6 @@ def encode_result_headers(
     return [*headers, ("modelprecision", precision.encode())] if precision else headers
 
 
-def _integer(name: str, value: bytes | None) -> int:
-    text = _text(name, value)
-    try:
-        return int(text)
-    except ValueError:
-        raise EnvelopeError(f"header {name}: {text[:40]!r} is not a whole number") from None
-
-
 def decode_result(key: bytes | None, value: bytes, headers: Headers, position: Position) -> Result:
     """Read one record of a result topic. Raises EnvelopeError when it is not one."""
     named = dict(headers)
@@ -193,7 +161,7 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
         body = msgspec.json.decode(value, type=ResultBody)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EnvelopeError(f"{position}: not a result: {error}") from None
-    request_id = _text("ce_id", named.get("ce_id"))
+    request_id = read_text("ce_id", named.get("ce_id"))
     if not request_id:
         raise EnvelopeError(f"{position}: not a result: no header ce_id")
     return Result(
@@ -203,13 +171,13 @@ def decode_result(key: bytes | None, value: bytes, headers: Headers, position: P
         output=body.output if body.status is Status.OK else None,
         source=body.source,
         timings=body.timings,
-        model=_text("modelname", named.get("modelname")),
-        version=_text("modelversion", named.get("modelversion")),
-        epoch=_integer("modelepoch", named.get("modelepoch")),
-        traceparent=_text("traceparent", named.get("traceparent")),
+        model=read_text("modelname", named.get("modelname")),
+        version=read_text("modelversion", named.get("modelversion")),
+        epoch=read_integer("modelepoch", named.get("modelepoch")),
+        traceparent=read_text("traceparent", named.get("traceparent")),
         position=position,
         source_timestamp_ms=body.source_timestamp_ms,
-        precision=_text("modelprecision", named.get("modelprecision")),
+        precision=read_text("modelprecision", named.get("modelprecision")),
     )
 
 
@@ -272,11 +240,11 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
     def text(name: str) -> str:
         if name not in facts:
             raise EnvelopeError(f"{position}: not a dead letter: no header {ERROR_PREFIX}{name}")
-        return _text(ERROR_PREFIX + name, facts[name])
+        return read_text(ERROR_PREFIX + name, facts[name])
 
     def number(name: str) -> int:
         text(name)
-        return _integer(ERROR_PREFIX + name, facts[name])
+        return read_integer(ERROR_PREFIX + name, facts[name])
 
     if text("stage") not in list(Stage):
         raise EnvelopeError(f"header {ERROR_PREFIX}stage: {text('stage')[:40]!r} is not one of {', '.join(Stage)}")
@@ -302,5 +270,5 @@ def decode_dead_letter(key: bytes | None, value: bytes | None, headers: Headers,
         time_ms=number("time"),
         payload_omitted=bool(number("payload-omitted")),
         position=position,
-        precision=_text(ERROR_PREFIX + "precision", facts.get("precision")),
+        precision=read_text(ERROR_PREFIX + "precision", facts.get("precision")),
     )
