@@ -65,10 +65,10 @@ class Verdict:
 def check_start(request: SwitchRequest, timeline: Timeline, roster: Roster, now_ms: int) -> None:
     """Refuse what cannot work before anything is begun.
 
-    Raises ConfigurationError for an instant that is too near while workers live, too far, or before that of a switch
-    that was ended, for clocks that differ too much for an exact switch, and for workers that hold a higher epoch than
-    the one to come (Redis has lost decisions); PointerConflictError for another epoch than the expected one, and while
-    another switch is armed.
+    Raises ConfigurationError for an instant of a first decision, and one that is too near while workers live, too far,
+    or before that of a switch that was ended; for clocks that differ too much for an exact switch; and for workers that
+    hold a higher epoch than the one to come (Redis has lost decisions). Raises PointerConflictError for another epoch
+    than the expected one, and while another switch is armed.
     """
     if request.expected_epoch is not None and request.expected_epoch != timeline.epoch:
         raise PointerConflictError(f"the active epoch is {timeline.epoch}, not {request.expected_epoch}")
@@ -85,6 +85,10 @@ def check_start(request: SwitchRequest, timeline: Timeline, roster: Roster, now_
                 f"worker {report.worker} holds epoch {report.epoch} and Redis {timeline.epoch}: Redis has lost"
                 f" decisions; --floor-epoch {report.epoch} makes the workers follow again"
             )
+    if not timeline.entries and request.instant not in (None, DEFAULT_INSTANT):
+        raise ConfigurationError(
+            "--at: a model's first decision is one from now on, since no record could meet an older one: leave it out"
+        )
     instant = choose_instant(request, timeline, roster)
     check_lead(instant, roster, now_ms)
     if instant is not None:

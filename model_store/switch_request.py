@@ -13,6 +13,7 @@ MIN_LEAD_MS = 2000
 MAX_LEAD_MS = 7 * 24 * 3600 * 1000
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _RELATIVE = re.compile(r"now\+(\d{1,9})(ms|s|m|h)\Z")
+_WEIGHT = re.compile(r"[0-9]{1,10}\Z")
 _QUORUM = re.compile(r"(\d{1,4})(%?)\Z")
 
 
@@ -80,9 +81,9 @@ def parse_split(words: Sequence[str]) -> dict[str, int]:
     split: dict[str, int] = {}
     for word in words:
         version, separator, weight = word.partition("=")
-        if not separator or not weight.isascii() or not weight.isdigit() or version in split:
+        if not separator or version in split or not _WEIGHT.match(weight):
             raise ConfigurationError(f"{word!r}: several versions are given as VERSION=WEIGHT, each once")
-        split[version] = int(weight[:10])
+        split[version] = int(weight)
     return check_split(split)
 
 

@@ -1,11 +1,13 @@
 """`headrace models activate` and `rollback`: switch the versions that answer, with the workers that serve them."""
 
 import os
+import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
+from headrace.cli.interruption import as_ctrl_c
 from headrace.cli.model_access import open_control_plane, verify_versions
 from headrace.cli.options import ConfigFile
 from headrace.cli.switch_author import find_author, real_clock
@@ -14,6 +16,8 @@ from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from model_store.switch_contract import SwitchOutcome
     from model_store.switch_request import Instant
     from model_store.timeline import TimelineEntry
@@ -71,7 +75,7 @@ def activate(  # noqa: PLR0913 - one argument per option of the command
     )
     settings = load_settings(config, os.environ)
     verify_versions(settings, name, request.split)
-    with open_control_plane(settings) as (live, workers), show_switch() as show:
+    with _interruptible(), open_control_plane(settings) as (live, workers), show_switch() as show:
         outcome = ModelSwitch(name, live, workers, real_clock(), show).activate(request)
     _tell(name, outcome)
     if replace and outcome.entry is not None and outcome.entry.epoch <= 1:
@@ -97,10 +101,15 @@ def rollback(
     from model_store.model_switch import ModelSwitch  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
-    with open_control_plane(settings) as (live, workers), show_switch() as show:
+    with _interruptible(), open_control_plane(settings) as (live, workers), show_switch() as show:
         switch = ModelSwitch(name, live, workers, real_clock(), show)
         outcome = switch.roll_back(to, expected_epoch, find_author(reason))
     _tell(name, outcome)
+
+
+def _interruptible() -> "AbstractContextManager[None]":
+    """A terminal that is gone, or a scheduler's time limit, undoes what is not decided yet, as Ctrl-C does."""
+    return as_ctrl_c(signal.SIGTERM, signal.SIGHUP)
 
 
 def _tell(name: str, outcome: "SwitchOutcome") -> None:
@@ -123,7 +132,10 @@ def _tell(name: str, outcome: "SwitchOutcome") -> None:
     elif outcome.workers:
         typer.echo(f"known to every live worker, {outcome.workers} of them", err=True)
     else:
-        typer.echo(f"no worker of {name} lives: nobody was asked", err=True)
+        typer.echo(
+            f"no worker of {name} reports, as one that waits for its first version: nobody was asked to load it",
+            err=True,
+        )
 
 
 def _describe(name: str, entry: "TimelineEntry") -> str:

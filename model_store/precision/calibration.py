@@ -29,7 +29,9 @@ class InputStatistics:
         """Take in the numbers of one batch and keep `share` of them, evenly spaced."""
         flat = numbers.ravel(order="K")
         # A finite sum says that all are, at a fraction of the cost of looking at each.
-        finite = flat if np.isfinite(flat.sum(dtype=np.float64)) else flat[np.isfinite(flat)]
+        with np.errstate(invalid="ignore"):  # both infinities add up to no number
+            total = flat.sum(dtype=np.float64)
+        finite = flat if np.isfinite(total) else flat[np.isfinite(flat)]
         self.not_finite += numbers.size - finite.size
         if finite.size:
             self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))

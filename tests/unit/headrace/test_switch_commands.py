@@ -1,4 +1,5 @@
 import re
+import signal
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_ctrl_c_during_the_preparation_withdraws_the_candidate(
         def __call__(self, view: SwitchView) -> None:
             if view.rows:
                 assert fleet.workers_door.read_candidate(MODEL) is not None
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGHUP)
 
     monkeypatch.setattr("headrace.cli.switch_view.PlainSwitchLines", InterruptingLines)
 
@@ -147,7 +148,7 @@ def test_without_a_worker_the_first_version_is_active_at_once(
 
     printed = capsys.readouterr()
     assert printed.out == "m new epoch 1\n"
-    assert "no worker of m lives" in printed.err
+    assert "no worker of m reports" in printed.err
 
 
 def test_epochs_that_begin_anew_are_warned_of(

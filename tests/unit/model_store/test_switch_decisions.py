@@ -187,6 +187,13 @@ def test_a_first_switch_and_one_that_nobody_waits_for_take_effect_at_once() -> N
     assert choose_instant(request(None), TWO, roster([{}])) is None
 
 
+def test_an_instant_for_a_first_decision_is_refused_and_not_passed_over() -> None:
+    with pytest.raises(ConfigurationError, match="--at: a model's first decision is one from now on"):
+        check_start(request(Instant(at_ms=60_000)), Timeline(), Roster(), 0)
+    check_start(request(), Timeline(), Roster(), 0)
+    check_start(request(None), Timeline(), Roster(), 0)
+
+
 @pytest.mark.parametrize(
     ("at_ms", "said"), [(10_400, ""), (4_000, ""), (0, ""), (10_600, "0.6 s ahead of"), (3_400, "6.6 s behind")]
 )

@@ -14,7 +14,18 @@ def test_one_version_takes_all_and_several_take_their_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["v1", "v2"], ["v1=1", "v1=2"], ["v1=", "v2=1"], ["v1=-1"], ["v1=1.5"], ["v1=0"], ["v1=9999999"], []]
+    "words",
+    [
+        ["v1", "v2"],
+        ["v1=1", "v1=2"],
+        ["v1=", "v2=1"],
+        ["v1=-1"],
+        ["v1=1.5"],
+        ["v1=0"],
+        ["v1=9999999"],
+        ["v1=00000000015"],
+        [],
+    ],
 )
 def test_a_split_that_cannot_be_read_is_a_configuration_error(words: list[str]) -> None:
     with pytest.raises(ConfigurationError):

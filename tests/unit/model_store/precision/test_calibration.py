@@ -31,6 +31,10 @@ def test_what_is_not_finite_is_counted_and_has_no_part_in_the_range() -> None:
     assert (seen.not_finite, seen.low, seen.high) == (3, -2.0, 1.0)
 
 
+def test_both_infinities_are_no_reason_to_warn() -> None:
+    assert statistics_of([float("inf"), float("-inf")]).not_finite == 2
+
+
 def test_without_a_finite_number_there_is_no_range() -> None:
     assert statistics_of([float("nan")] * 3).choose_range() is None
     assert InputStatistics().choose_range() is None
