@@ -4,11 +4,10 @@ from typing import Any
 
 from model_store.live_versions import read_timeline
 from model_store.redis_connection import RedisConnection, exclusively, read_bounded, translated
-from model_store.shadow import MAX_SHADOW_BYTES, Shadow, decode_shadow, encode_shadow, replace_shadow
+from model_store.shadow import MAX_SHADOW_BYTES, SHADOW_KEY, Shadow, decode_shadow, encode_shadow, replace_shadow
 from schemas.errors import InvalidPointerError
 from schemas.settings import RedisSettings
 
-SHADOW_KEY = "shadow"
 _OVERTAKEN = "somebody else changed the shadow, or what is active, at the same moment"
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from model_store.redis_connection import RedisConnection, exclusively, read_bounded, translated
-from model_store.shadow import MAX_SHADOW_BYTES, decode_shadow
+from model_store.shadow import MAX_SHADOW_BYTES, SHADOW_KEY, decode_shadow
 from model_store.worker_reports import (
     CANDIDATE_TTL_SECONDS,
     MAX_CANDIDATE_BYTES,
@@ -57,7 +57,7 @@ class LiveWorkers:
         """Return what workers are to hold beside what answers, in one exchange. What is not sound is left out."""
         bounds = {
             self._candidate_key(model): MAX_CANDIDATE_BYTES,
-            self._connection.key("shadow", model): MAX_SHADOW_BYTES,
+            self._connection.key(SHADOW_KEY, model): MAX_SHADOW_BYTES,
         }
         with translated(), self._connection.client.pipeline(transaction=False) as pipe:
             for key, most in bounds.items():

@@ -14,6 +14,8 @@ from model_store.timeline import MAX_BY_CHARS, MAX_NUMBER, MAX_REASON_CHARS, NOB
 from schemas.errors import ConfigurationError, InvalidPointerError, PointerConflictError, UnsafeNameError, scrub
 from schemas.names import check_name
 
+SHADOW_KEY = "shadow"
+"""The kind of its key in Redis."""
 MAX_SHADOW_BYTES = 4 * 1024
 WHOLE = 100.0
 _SPREAD = 0x9E3779B1
@@ -42,11 +44,6 @@ class Shadow:
         The hash is the split's, spread: a share must not fall on the keys of one version of a split.
         """
         return zlib.crc32(key) * _SPREAD % (1 << 32) < self.percent * (1 << 32) / WHOLE
-
-
-def key_of(key: bytes | None, topic: str, partition: int, offset: int) -> bytes:
-    """Return what decides for a record: its key, or its place when it has none, as for a split."""
-    return f"{topic}:{partition}:{offset}".encode() if key is None else key
 
 
 def replace_shadow(present: Shadow | None, wanted: Shadow, timeline: Timeline | None, model: str) -> Shadow:

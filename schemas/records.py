@@ -32,6 +32,14 @@ class Position(msgspec.Struct, frozen=True, gc=False, order=True):
         return f"{self.topic}-{self.partition}-{self.offset}"
 
 
+def sticky_key(key: bytes | None, topic: str, partition: int, offset: int) -> bytes:
+    """Return what splits and shares of a request go by: its key, or its place when it has none.
+
+    So records without a key are spread, and meet the same again at a replay.
+    """
+    return f"{topic}:{partition}:{offset}".encode() if key is None else key
+
+
 class Request(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One request as a worker holds it.
 

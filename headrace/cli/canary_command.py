@@ -1,14 +1,13 @@
 """`headrace models canary`: take a version up by stages, and back as soon as its results are worse."""
 
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.canary_view import show_canary
 from headrace.cli.exit_codes import ExitCode
-from headrace.cli.interruption import as_ctrl_c
+from headrace.cli.interruption import ENDINGS, as_ctrl_c
 from headrace.cli.model_access import open_control_plane, verify_versions
 from headrace.cli.options import ConfigFile
 from headrace.cli.switch_author import find_author, real_clock
@@ -73,7 +72,7 @@ def canary(  # noqa: PLR0913 - one argument per option of the command
     settings = load_settings(config, os.environ)
     verify_versions(settings, name, {version: 1})
     with (
-        as_ctrl_c(signal.SIGTERM, signal.SIGHUP),
+        as_ctrl_c(*ENDINGS),
         open_control_plane(settings) as (live, workers),
         open_outcomes(settings) as outcomes,
         show_canary() as show,

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""What a scheduler's time limit and a terminal that is gone send."""
+
 
 @contextmanager
 def as_ctrl_c(*signals: signal.Signals) -> Iterator[None]:

@@ -1,13 +1,12 @@
 """`headrace models activate` and `rollback`: switch the versions that answer, with the workers that serve them."""
 
 import os
-import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.exit_codes import ExitCode
-from headrace.cli.interruption import as_ctrl_c
+from headrace.cli.interruption import ENDINGS, as_ctrl_c
 from headrace.cli.model_access import open_control_plane, verify_versions
 from headrace.cli.options import ConfigFile
 from headrace.cli.switch_author import find_author, real_clock
@@ -16,8 +15,6 @@ from schemas.configuration import load_settings
 from schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from model_store.switch_contract import SwitchOutcome
     from model_store.switch_request import Instant
     from model_store.timeline import TimelineEntry
@@ -75,7 +72,7 @@ def activate(  # noqa: PLR0913 - one argument per option of the command
     )
     settings = load_settings(config, os.environ)
     verify_versions(settings, name, request.split)
-    with _interruptible(), open_control_plane(settings) as (live, workers), show_switch() as show:
+    with as_ctrl_c(*ENDINGS), open_control_plane(settings) as (live, workers), show_switch() as show:
         outcome = ModelSwitch(name, live, workers, real_clock(), show).activate(request)
     _tell(name, outcome)
     if replace and outcome.entry is not None and outcome.entry.epoch <= 1:
@@ -101,15 +98,10 @@ def rollback(
     from model_store.model_switch import ModelSwitch  # noqa: PLC0415 - keeps --help instant
 
     settings = load_settings(config, os.environ)
-    with _interruptible(), open_control_plane(settings) as (live, workers), show_switch() as show:
+    with as_ctrl_c(*ENDINGS), open_control_plane(settings) as (live, workers), show_switch() as show:
         switch = ModelSwitch(name, live, workers, real_clock(), show)
         outcome = switch.roll_back(to, expected_epoch, find_author(reason))
     _tell(name, outcome)
-
-
-def _interruptible() -> "AbstractContextManager[None]":
-    """A terminal that is gone, or a scheduler's time limit, undoes what is not decided yet, as Ctrl-C does."""
-    return as_ctrl_c(signal.SIGTERM, signal.SIGHUP)
 
 
 def _tell(name: str, outcome: "SwitchOutcome") -> None:

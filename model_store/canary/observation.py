@@ -6,7 +6,7 @@ from typing import Any
 from model_store.canary.tally import Kind, Observation
 from model_store.timeline import TimelineEntry
 from schemas.errors import ConfigurationError
-from schemas.records import DeadLetter, Result, Stage, Status
+from schemas.records import DeadLetter, Result, Stage, Status, sticky_key
 
 MAX_FIELD_CHARS = 200
 MAX_NUMBER = 1e100
@@ -77,7 +77,5 @@ def observe(outcome: Result | DeadLetter, quality_path: FieldPath | None) -> Obs
 
 def is_as_split(outcome: Result | DeadLetter, entry: TimelineEntry) -> bool:
     """Whether the version that made an outcome is the one that the split names for its key."""
-    source, key = outcome.source, outcome.key
-    if key is None:
-        key = f"{source.topic}:{source.partition}:{source.offset}".encode()
-    return outcome.version == entry.pick(key)
+    source = outcome.source
+    return outcome.version == entry.pick(sticky_key(outcome.key, source.topic, source.partition, source.offset))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from producers.outcomes import Outcome
-from schemas.records import DeadLetter, Position
+from schemas.records import DeadLetter, Position, sticky_key
 
 Partition = tuple[str, int]
 """Topic and partition number of requests."""
@@ -37,9 +37,7 @@ class Met(msgspec.Struct, frozen=True, gc=False):
     @property
     def split_key(self) -> bytes:
         """What a split goes by: the key, or else the place of the request."""
-        if self.key is not None:
-            return self.key
-        return f"{self.source.topic}:{self.source.partition}:{self.source.offset}".encode()
+        return sticky_key(self.key, self.source.topic, self.source.partition, self.source.offset)
 
 
 def read_met(outcome: Outcome) -> Met | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from model_store.record_versions import PartitionVersions
 from model_store.timeline import Timeline, TimelineEntry
-from schemas.records import Request
+from schemas.records import Request, sticky_key
 from stream_workers.batching.work import PartitionKey, ServedVersion, WorkItem
 
 
@@ -117,10 +117,7 @@ class VersionStamps:
     def _pick(self, entry: TimelineEntry, request: Request) -> ServedVersion:
         if len(entry.split) == 1:
             return self._version(entry.epoch, entry.heaviest)
-        key = request.key
-        if key is None:
-            # Spread, and the same again at a replay.
-            key = f"{request.topic}:{request.partition}:{request.offset}".encode()
+        key = sticky_key(request.key, request.topic, request.partition, request.offset)
         return self._version(entry.epoch, entry.pick(key))
 
     def _version(self, epoch: int, name: str) -> ServedVersion:

@@ -4,7 +4,8 @@ import enum
 from collections import deque
 from collections.abc import Sequence
 
-from model_store.shadow import WHOLE, Shadow, key_of
+from model_store.shadow import WHOLE, Shadow
+from schemas.records import sticky_key
 from stream_workers.batching.work import Answer, Batch, ServedVersion, WorkItem
 
 
@@ -75,4 +76,4 @@ class WaitingCopies:
 
 def _takes(shadow: Shadow, item: WorkItem) -> bool:
     request = item.request
-    return shadow.takes(key_of(request.key, request.topic, request.partition, request.offset))
+    return shadow.takes(sticky_key(request.key, request.topic, request.partition, request.offset))

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_store.shadow import MAX_SHADOW_BYTES, Shadow, decode_shadow, encode_shadow, key_of, replace_shadow
+from model_store.shadow import MAX_SHADOW_BYTES, Shadow, decode_shadow, encode_shadow, replace_shadow
 from model_store.timeline import Author, Timeline
 from schemas.errors import ConfigurationError, InvalidPointerError, PipelineError, PointerConflictError, UnsafeNameError
+from schemas.records import sticky_key
 
 V1 = Timeline().with_activation("v1", 0, 1)
 shares = st.floats(0, 100, exclude_min=True)
@@ -31,8 +32,8 @@ def test_a_share_is_met_within_one_percent_and_falls_on_both_versions_of_a_split
 
 
 def test_a_record_without_a_key_is_chosen_by_its_place() -> None:
-    assert key_of(None, "t", 3, 4) == b"t:3:4"
-    assert key_of(b"", "t", 3, 4) == b""
+    assert sticky_key(None, "t", 3, 4) == b"t:3:4"
+    assert sticky_key(b"", "t", 3, 4) == b""
 
 
 @given(shares, st.integers(0, 1 << 53))
